@@ -44,7 +44,7 @@ void ControlLog::line(LogLevel level, const std::string& text) {
 
 void ControlLog::note(const LoadReplica& load) {
   const Assign& assign = load.assign;
-  every_step_ = assign.spec.sync.algorithm() == SyncAlgorithm::kDdp;
+  every_step_ = assign.spec.sync.algorithm == SyncAlgorithm::kDdp;
   members_.clear();
   std::string text =
       "loads" + field("replica", assign.replica) + field("job", to_string(assign.job)) +

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::agent_channel {
 namespace {

@@ -1,9 +1,6 @@
 // The digest of any value, from the lists of fields of its structs (base/fields.h): every listed
 // member counts, and a list has every member, so no state is left out. Containers count with their
 // lengths, optional values with whether they are there, variants with which alternative they hold.
-// A type that counts as another value has a function in its namespace:
-//
-//   JobOptions digested_as(const JobSpec& spec);
 #pragma once
 
 #include <cstdint>
@@ -31,8 +28,6 @@ class FieldDigester {
       for_each_state_field(value, [this](const FieldInfo& field, const auto& member) {
         if (field.rule.not_kept == nullptr || of_ == DigestOf::kState) add(member);
       });
-    } else if constexpr (requires { digested_as(value); }) {
-      add(digested_as(value));
     } else if constexpr (HasEnumerators<T>) {
       digester_.add(to_string(value));
     } else if constexpr (std::is_enum_v<T>) {

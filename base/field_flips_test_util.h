@@ -67,9 +67,6 @@ class FieldFlips {
       for_each_state_field(value, [&](const FieldInfo& field, auto& member) {
         flip(member, path + "." + field.name);
       });
-    } else if constexpr (requires { digested_as(value); }) {
-      std::string& name = value.name;
-      flip(name, path);
     } else if constexpr (HasEnumerators<T>) {
       const int next = (static_cast<int>(value) + 1) % static_cast<int>(enumerator_count<T>());
       if (enumerator_count<T>() > 1) replace(value, static_cast<T>(next), path);

@@ -213,12 +213,6 @@ concept HasFields = requires {
 template <HasFields T>
 inline constexpr auto kFields = fields_detail::named(fields_of(Of<T>{}));
 
-// A static_assert of it beside a list changes nothing: the list has been checked already.
-template <HasFields T>
-consteval bool lists_every_field() {
-  return true;
-}
-
 // Calls visit(const FieldInfo&, member) for each field, in the order of the list.
 template <typename T, typename Visit>
 requires HasFields<std::remove_const_t<T>>

@@ -36,16 +36,15 @@ constexpr auto fields_of(Of<Place>) {
   using T = Place;
   return fields(LIST);
 }
-static_assert(lists_every_field<Place>());
 ")
 function(list_of result)
   string(JOIN ", " list ${ARGN})
   string(REPLACE "LIST" "${list}" source "${struct}")
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
-set(city "field<&T::city>(\"city\")")
-set(height "field<&T::height>(\"height\")")
-set(rooms "field<&T::rooms>(\"rooms\")")
+set(city "field<&T::city>()")
+set(height "field<&T::height>()")
+set(rooms "field<&T::rooms>()")
 
 list_of(complete ${city} ${height} ${rooms})
 accepted(complete "${complete}")

@@ -36,11 +36,9 @@ struct LogLine {
 };
 constexpr auto fields_of(Of<LogLine>) {
   using T = LogLine;
-  return fields(field<&T::at>("at"), field<&T::level>("level"), field<&T::source>("source"),
-                field<&T::replica>("replica", or_none()),
-                field<&T::text>("text", at_most(kLogTextMax)));
+  return fields(field<&T::at>(), field<&T::level>(), field<&T::source>(),
+                field<&T::replica>(or_none()), field<&T::text>(at_most(kLogTextMax)));
 }
-static_assert(lists_every_field<LogLine>());
 
 struct LogQuery {
   int limit = 200;               // 1..kLogLinesMax
@@ -53,11 +51,9 @@ struct LogQuery {
 };
 constexpr auto fields_of(Of<LogQuery>) {
   using T = LogQuery;
-  return fields(field<&T::limit>("limit"), field<&T::after>("after"), field<&T::level_min>("level"),
-                field<&T::source>("source"), field<&T::replicas>("replicas", or_none()),
-                field<&T::text>("text"));
+  return fields(field<&T::limit>(), field<&T::after>(), field<&T::level_min>("level"),
+                field<&T::source>(), field<&T::replicas>(or_none()), field<&T::text>());
 }
-static_assert(lists_every_field<LogQuery>());
 
 struct LogPage {
   std::vector<LogLine> lines;  // oldest first
@@ -65,9 +61,8 @@ struct LogPage {
 };
 constexpr auto fields_of(Of<LogPage>) {
   using T = LogPage;
-  return fields(field<&T::lines>("lines", at_most(kLogLinesMax)));
+  return fields(field<&T::lines>(at_most(kLogLinesMax)));
 }
-static_assert(lists_every_field<LogPage>());
 
 bool fits(const LogQuery& query, const LogLine& line);
 

@@ -55,10 +55,8 @@ struct Error {
 };
 constexpr auto fields_of(Of<Error>) {
   using T = Error;
-  return fields(field<&T::code>("code"), field<&T::message>("message"), field<&T::field>("field"),
-                field<&T::remedy>("remedy"));
+  return fields<&T::code, &T::message, &T::field, &T::remedy>();
 }
-static_assert(lists_every_field<Error>());
 
 // "train.lr: must be above 0, got -1 (remedy)": the one way an Error is shown to people.
 std::string to_string(const Error& error);

@@ -184,7 +184,9 @@ class Tree {
     submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait")
         ->check(number_within(0, kNumberMax))
         ->needs(wait);
-    leaf(job, "ls", "list all jobs", [this] { return job_ls(common_.context()); });
+    CLI::App* jobs =
+        leaf(job, "ls", "list all jobs", [this] { return job_ls(common_.context(), search_); });
+    jobs->add_option("--search", search_, "only jobs with this text in their name or description");
     CLI::App* get = leaf(job, "get", "show one job",
                          [this] { return job_get(common_.context(), name_, why_); });
     take_name(get, "JOB");
@@ -580,6 +582,7 @@ class Tree {
   PrepareDatasetOptions prepare_;
   std::string name_, folder_, round_;
   bool with_gone_ = false, force_ = false, why_ = false;
+  std::string search_;
   JobChanges changes_;
   WaitOptions wait_;
 };

@@ -8,6 +8,7 @@
 # them when it configures: a new duplicate stops the compiler ("redefinition of"), and configuring again separates the
 # two. What this cannot see is excluded by hand:
 #   set_source_files_properties(x.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# and a target whose objects are needed one by one with its property SHOAL_EACH_SOURCE_ALONE.
 # A missing #include can stay hidden in a group. `./dev lint --tidy` reads each source alone and finds it.
 set(SHOAL_UNITY_KIB 48 CACHE STRING "Sources that are compiled together, in KiB; 0: each alone")
 
@@ -195,7 +196,8 @@ function(_shoal_group_folder folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target IN LISTS targets)
     get_target_property(type ${target} TYPE)
-    if(type MATCHES "^(EXECUTABLE|(STATIC|SHARED|MODULE|OBJECT)_LIBRARY)$")
+    get_target_property(alone ${target} SHOAL_EACH_SOURCE_ALONE)
+    if(NOT alone AND type MATCHES "^(EXECUTABLE|(STATIC|SHARED|MODULE|OBJECT)_LIBRARY)$")
       _shoal_group_sources(${target})
     endif()
   endforeach()

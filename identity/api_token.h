@@ -50,12 +50,9 @@ struct ApiTokenRecord {
 };
 constexpr auto fields_of(Of<ApiTokenRecord>) {
   using T = ApiTokenRecord;
-  return fields(field<&T::id>("id"), field<&T::owner>("owner"),
-                field<&T::secret_hash>("secret_hash"), field<&T::scopes>("scopes"),
-                field<&T::created>("created"), field<&T::expires>("expires"),
-                field<&T::revoked>("revoked"));
+  return fields<&T::id, &T::owner, &T::secret_hash, &T::scopes, &T::created, &T::expires,
+                &T::revoked>();
 }
-static_assert(lists_every_field<ApiTokenRecord>());
 
 struct NewApiToken {
   ApiToken token;  // to be shown once

@@ -54,12 +54,9 @@ struct JoinTokenRecord {
 };
 constexpr auto fields_of(Of<JoinTokenRecord>) {
   using T = JoinTokenRecord;
-  return fields(field<&T::id>("id"), field<&T::secret_hash>("secret_hash"),
-                field<&T::uses_most>("uses_most"), field<&T::uses>("uses"),
-                field<&T::created>("created"), field<&T::expires>("expires"),
-                field<&T::revoked>("revoked"));
+  return fields<&T::id, &T::secret_hash, &T::uses_most, &T::uses, &T::created, &T::expires,
+                &T::revoked>();
 }
-static_assert(lists_every_field<JoinTokenRecord>());
 
 struct NewJoinToken {
   JoinToken token;  // to be shown once

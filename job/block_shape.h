@@ -23,13 +23,9 @@ struct BlockShape {
 };
 constexpr auto fields_of(Of<BlockShape>) {
   using T = BlockShape;
-  return fields(field<&T::family>("family"), field<&T::hidden>("hidden"), field<&T::heads>("heads"),
-                field<&T::kv_heads>("kv_heads"), field<&T::head_dim>("head_dim"),
-                field<&T::ffn>("ffn"), field<&T::context>("context"), field<&T::vocab>("vocab"),
-                field<&T::qkv_bias>("qkv_bias"), field<&T::precision>("precision"),
-                field<&T::microbatch>("microbatch"), field<&T::recompute>("recompute"));
+  return fields<&T::family, &T::hidden, &T::heads, &T::kv_heads, &T::head_dim, &T::ffn, &T::context,
+                &T::vocab, &T::qkv_bias, &T::precision, &T::microbatch, &T::recompute>();
 }
-static_assert(lists_every_field<BlockShape>());
 
 // Fills the derived fields of `spec`, which must be valid.
 BlockShape block_shape(const JobSpec& spec);

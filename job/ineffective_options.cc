@@ -6,9 +6,9 @@
 namespace shoal {
 namespace {
 
-constexpr const char* kOfAnAverage[] = {
-    "/sync/balance", "/sync/topology", "/sync/codec",    "/sync/feedback",      "/sync/aggregator",
-    "/sync/clip",    "/sync/audit",    "/sync/outer/lr", "/sync/outer/momentum"};
+constexpr const char* kOfAnAverage[] = {"/sync/balance",  "/sync/topology",   "/sync/codec",
+                                        "/sync/feedback", "/sync/aggregator", "/sync/clip",
+                                        "/sync/audit"};
 
 constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/schedule",
                                         "/swarm/copies_min", "/swarm/recut"};
@@ -23,14 +23,25 @@ void no_effect(FieldChecker& found, const char* pointer, const std::string& with
   found.refuse(pointer, "has no effect with " + with);
 }
 
-void find_in_sync(const JobOptions& options, FieldChecker& found) {
-  const SyncOptions& sync = options.sync;
+// Keys of [sync.outer], as far as `has_effect` does not hold for the key.
+template <typename HasEffect>
+void no_effect_of_outer(FieldChecker& found, const OuterSpec& outer, const HasEffect& has_effect,
+                        const std::string& with) {
+  for_each_field(outer, [&](const FieldInfo& field, const auto&) {
+    const std::string pointer = "/sync/outer/" + std::string(field.name);
+    if (!has_effect(field.name)) no_effect(found, pointer.c_str(), with);
+  });
+}
+
+void find_in_sync(const JobSpec& options, FieldChecker& found) {
+  const SyncSpec& sync = options.sync;
   if (sync.algorithm == SyncAlgorithm::kNone) {
-    for (const char* pointer : kOfAnAverage) {
-      no_effect(found, pointer,
-                "sync.algorithm = 'none', where nothing is averaged; leave it out, or choose "
-                "another sync.algorithm");
-    }
+    const std::string with =
+        "sync.algorithm = 'none', where nothing is averaged; leave it out, or choose another "
+        "sync.algorithm";
+    for (const char* pointer : kOfAnAverage) no_effect(found, pointer, with);
+    no_effect_of_outer(
+        found, sync.outer, [](std::string_view) { return false; }, with);
     return;
   }
   if (sync.every_s > 0) {
@@ -38,6 +49,12 @@ void find_in_sync(const JobOptions& options, FieldChecker& found) {
               "a time in sync.every, in which every replica takes as many inner steps as it can; "
               "leave it out, or set sync.every to a number of inner steps");
   }
+  const auto has_effect = [&](std::string_view key) {
+    return key == "lr" || key == "method" || sync_questions::reads_outer(sync.outer, key);
+  };
+  no_effect_of_outer(found, sync.outer, has_effect,
+                     "sync.outer.method = " + quoted(to_string(sync.outer.method)) +
+                         "; leave it out, or choose a method that reads it (docs/job_file.md)");
   if (sync.codec != CodecKind::kSparse2) {
     no_effect(found, "/sync/feedback",
               "sync.codec = " + quoted(to_string(sync.codec)) +
@@ -76,7 +93,7 @@ void find_in_rope(const ModelSpec& model, FieldChecker& found) {
 
 }  // namespace
 
-std::vector<FieldError> ineffective_options(const JobOptions& options) {
+std::vector<FieldError> ineffective_options(const JobSpec& options) {
   FieldChecker found;
   find_in_rope(options.model, found);
   if (options.train.schedule == Schedule::kConstant) {

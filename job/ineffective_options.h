@@ -7,12 +7,12 @@
 
 #include <vector>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal {
 
 // Each ineffective field of a spec that validate() accepts, with the reason and what to do, in the
 // order of the fields.
-std::vector<FieldError> ineffective_options(const JobOptions& options);
+std::vector<FieldError> ineffective_options(const JobSpec& options);
 
 }  // namespace shoal

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "job/job_options.h"
 #include "job/training_vectors.h"
 
 namespace shoal {
@@ -75,11 +74,17 @@ std::int64_t derived_microbatch(const JobSpec& spec) {
 
 }  // namespace
 
+JobSpec for_agents(JobSpec spec) {
+  spec.name.clear();
+  spec.description.clear();
+  return spec;
+}
+
 JobSpec with_derived_fields(JobSpec spec) {
   if (spec.swarm.stages != 1) spec.model.tie_embeddings = false;
   spec.model = derived(spec.model);
   if (spec.train.microbatch == 0) spec.train.microbatch = derived_microbatch(spec);
-  if (spec.sync.every_s() > 0) spec.sync = parse_sync(options_of(spec));  // bound by train.steps
+  if (spec.sync.every_s > 0) spec.sync.every = spec.train.steps;
   return spec;
 }
 
@@ -100,7 +105,7 @@ Bytes training_memory(const JobSpec& spec) {
 }
 
 std::int64_t round_count(const JobSpec& spec) {
-  const SyncOptions sync = spec.sync.options();
+  const SyncSpec& sync = spec.sync;
   if (sync.every_s > 0 || sync.algorithm == SyncAlgorithm::kAsync) return 0;
   const std::int64_t length = sync.every.count() / sync.fragments;
   return (spec.train.steps.count() + length - 1) / length;

@@ -1,7 +1,7 @@
-// What runs: the specification of a job, with its sync table parsed into what can be combined
-// (sync_spec.h), and the sizes that follow from it. People write job_options.h, whose rules hold
-// before a spec is made. A spec never changes after it was accepted; what becomes of the job is its
-// status.
+// The specification of a job: the tables and keys of a job file with their defaults, and the sizes
+// that follow from them. The texts (TOML, JSON) are read in proto/job_spec_text.h, which checks
+// the rules (job_rules.h) once, so that all later code holds a valid spec. A spec never changes
+// after it was accepted; what happens to the job is in its record.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +30,9 @@ struct RopeSpec {
 };
 constexpr auto fields_of(Of<RopeSpec>) {
   using T = RopeSpec;
-  return fields(field<&T::theta>("theta"), field<&T::scaling>("scaling"),
-                field<&T::factor>("factor"), field<&T::low_freq_factor>("low_freq_factor"),
-                field<&T::high_freq_factor>("high_freq_factor"),
-                field<&T::original_context>("original_context"));
+  return fields<&T::theta, &T::scaling, &T::factor, &T::low_freq_factor, &T::high_freq_factor,
+                &T::original_context>();
 }
-static_assert(lists_every_field<RopeSpec>());
 
 struct ModelSpec {
   ModelFamily family = ModelFamily::kLlama;
@@ -61,15 +58,10 @@ struct ModelSpec {
 };
 constexpr auto fields_of(Of<ModelSpec>) {
   using T = ModelSpec;
-  return fields(field<&T::family>("family"), field<&T::layers>("layers"),
-                field<&T::hidden>("hidden"), field<&T::heads>("heads"),
-                field<&T::kv_heads>("kv_heads"), field<&T::ffn>("ffn"),
-                field<&T::context>("context"), field<&T::vocab>("vocab"),
-                field<&T::tie_embeddings>("tie_embeddings"), field<&T::head_dim>("head_dim"),
-                field<&T::qkv_bias>("qkv_bias"), field<&T::norm_eps>("norm_eps"),
-                field<&T::rope>("rope"), field<&T::init>("init"));
+  return fields<&T::family, &T::layers, &T::hidden, &T::heads, &T::kv_heads, &T::ffn, &T::context,
+                &T::vocab, &T::tie_embeddings, &T::head_dim, &T::qkv_bias, &T::norm_eps, &T::rope,
+                &T::init>();
 }
-static_assert(lists_every_field<ModelSpec>());
 
 // Values per token of all queries, and of all keys; there are as many of values as of keys. Derived
 // fields must be filled.
@@ -84,9 +76,8 @@ struct UnitRange {
 };
 constexpr auto fields_of(Of<UnitRange>) {
   using T = UnitRange;
-  return fields_as_array(field<&T::first>("first"), field<&T::last>("last"));
+  return fields_as_array(field<&T::first>(), field<&T::last>());
 }
-static_assert(lists_every_field<UnitRange>());
 
 // One dataset of a mixture. Of all sequences its share is weight / (sum of weights).
 struct MixturePart {
@@ -96,9 +87,8 @@ struct MixturePart {
 };
 constexpr auto fields_of(Of<MixturePart>) {
   using T = MixturePart;
-  return fields(field<&T::dataset>("dataset"), field<&T::weight>("weight"));
+  return fields<&T::dataset, &T::weight>();
 }
-static_assert(lists_every_field<MixturePart>());
 
 // One of train, dataset and mixture says what is read.
 struct DataSpec {
@@ -117,12 +107,9 @@ struct DataSpec {
 };
 constexpr auto fields_of(Of<DataSpec>) {
   using T = DataSpec;
-  return fields(field<&T::train>("train"), field<&T::tokenizer>("tokenizer"),
-                field<&T::val_fraction>("val_fraction"),
-                field<&T::tokenizer_file>("tokenizer_file"), field<&T::dataset>("dataset"),
-                field<&T::mixture>("mixture"));
+  return fields<&T::train, &T::tokenizer, &T::val_fraction, &T::tokenizer_file, &T::dataset,
+                &T::mixture>();
 }
-static_assert(lists_every_field<DataSpec>());
 
 struct TrainSpec {
   Steps steps{1000};  // inner steps of every replica
@@ -150,15 +137,10 @@ struct TrainSpec {
 };
 constexpr auto fields_of(Of<TrainSpec>) {
   using T = TrainSpec;
-  return fields(
-      field<&T::steps>("steps"), field<&T::batch>("batch"), field<&T::microbatch>("microbatch"),
-      field<&T::optimizer>("optimizer"), field<&T::join>("join"), field<&T::lr>("lr"),
-      field<&T::min_lr>("min_lr"), field<&T::warmup>("warmup"), field<&T::schedule>("schedule"),
-      field<&T::weight_decay>("weight_decay"), field<&T::beta1>("beta1"), field<&T::beta2>("beta2"),
-      field<&T::clip>("clip"), field<&T::precision>("precision"), field<&T::seed>("seed"),
-      field<&T::continue_from>("continue_from"));
+  return fields<&T::steps, &T::batch, &T::microbatch, &T::optimizer, &T::join, &T::lr, &T::min_lr,
+                &T::warmup, &T::schedule, &T::weight_decay, &T::beta1, &T::beta2, &T::clip,
+                &T::precision, &T::seed, &T::continue_from>();
 }
-static_assert(lists_every_field<TrainSpec>());
 
 // The range of swarm.priority; jobs with a higher priority get devices first. A submitter may ask
 // for at most the default.
@@ -179,13 +161,9 @@ struct SwarmSpec {
 };
 constexpr auto fields_of(Of<SwarmSpec>) {
   using T = SwarmSpec;
-  return fields(field<&T::stages>("stages"), field<&T::min_replicas>("min_replicas"),
-                field<&T::max_replicas>("max_replicas"), field<&T::activations>("activations"),
-                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"),
-                field<&T::priority>("priority"), field<&T::copies_min>("copies_min"),
-                field<&T::recut>("recut"));
+  return fields<&T::stages, &T::min_replicas, &T::max_replicas, &T::activations, &T::recompute,
+                &T::schedule, &T::priority, &T::copies_min, &T::recut>();
 }
-static_assert(lists_every_field<SwarmSpec>());
 
 struct CheckpointSpec {
   std::int64_t every_rounds = 10;  // 0: only the final one
@@ -195,10 +173,8 @@ struct CheckpointSpec {
 };
 constexpr auto fields_of(Of<CheckpointSpec>) {
   using T = CheckpointSpec;
-  return fields(field<&T::every_rounds>("every_rounds"), field<&T::keep>("keep"),
-                field<&T::buddies>("buddies"));
+  return fields<&T::every_rounds, &T::keep, &T::buddies>();
 }
-static_assert(lists_every_field<CheckpointSpec>());
 
 struct EvalSpec {
   std::int64_t every_rounds = 1;  // 0: only at the end
@@ -207,9 +183,8 @@ struct EvalSpec {
 };
 constexpr auto fields_of(Of<EvalSpec>) {
   using T = EvalSpec;
-  return fields(field<&T::every_rounds>("every_rounds"), field<&T::batches>("batches"));
+  return fields<&T::every_rounds, &T::batches>();
 }
-static_assert(lists_every_field<EvalSpec>());
 
 inline constexpr std::string_view kCodePrefix = "sha256:";
 inline constexpr std::size_t kCodeHashLength = 64;
@@ -224,12 +199,14 @@ struct TrainerSpec {
 };
 constexpr auto fields_of(Of<TrainerSpec>) {
   using T = TrainerSpec;
-  return fields(field<&T::kind>("kind"), field<&T::entry>("entry"), field<&T::code>("code"));
+  return fields<&T::kind, &T::entry, &T::code>();
 }
-static_assert(lists_every_field<TrainerSpec>());
 
 struct JobSpec {
-  std::string name;  // DNS label: lower case, digits, '-'; unique in the cluster
+  // For people, so agents do not receive the next two, and signatures do not cover them
+  // (for_agents(), coordinator/core/state/commit_proof.h).
+  std::string name;         // DNS label: lower case, digits, '-'; unique in the cluster
+  std::string description;  // any text of at most 1000 bytes; `shoal job ls --search` looks in it
   ModelSpec model;
   DataSpec data;
   TrainSpec train;
@@ -240,10 +217,18 @@ struct JobSpec {
   TrainerSpec trainer;
   bool operator==(const JobSpec&) const = default;
 };
+constexpr auto fields_of(Of<JobSpec>) {
+  using T = JobSpec;
+  return fields<&T::name, &T::description, &T::model, &T::data, &T::train, &T::sync, &T::swarm,
+                &T::checkpoint, &T::eval, &T::trainer>();
+}
 
-// Fills the fields whose 0 means "derived": kv_heads, head_dim, ffn, microbatch; and
-// tie_embeddings. Call on valid specs. swarm.stages stays 0 ("auto"): the number is the planner's,
-// and kept with the job.
+// The spec without the texts for people.
+JobSpec for_agents(JobSpec spec);
+
+// Fills the fields whose 0 means "derived": kv_heads, head_dim, ffn, microbatch; tie_embeddings;
+// and sync.every of rounds by time. Call on valid specs. swarm.stages stays 0 ("auto"): the number
+// is the planner's, and kept with the job.
 JobSpec with_derived_fields(JobSpec spec);
 
 // Parameters of the whole model, and the memory that training one replica of it needs: its vectors

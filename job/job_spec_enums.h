@@ -2,6 +2,10 @@
 // and topologies go by their number on the wire.
 #pragma once
 
+#include <cstddef>
+#include <span>
+#include <string_view>
+
 #include "base/enumerators.h"
 
 namespace shoal {
@@ -101,6 +105,42 @@ constexpr auto enumerators_of(Of<Balance>) {
   using enum Balance;
   return enumerators<Balance>({{kEqual, "equal"}, {kSpeed, "speed"}});
 }
+
+// How the average of a round moves the anchor (outer_opt/core/step/outer_optimizer.h).
+enum class OuterMethod { kNesterov, kSgd, kAdam };
+constexpr auto enumerators_of(Of<OuterMethod>) {
+  using enum OuterMethod;
+  return enumerators<OuterMethod>({{kNesterov, "nesterov"}, {kSgd, "sgd"}, {kAdam, "adam"}});
+}
+
+inline constexpr std::string_view kMomentum[] = {"momentum"};
+inline constexpr std::string_view kAdamVectors[] = {"adam_m", "adam_v"};
+inline constexpr std::string_view kAdamOptions[] = {"beta1", "beta2", "eps"};
+
+// What a job knows of a method without its formula; a row of each, in the order of the enum.
+struct OuterTraits {
+  OuterMethod method;
+  double lr;  // the default of sync.outer.lr
+  // State vectors. Checkpoints keep "momentum" as "outer_momentum", in a file of the role
+  // "outer/momentum"; so a name never changes.
+  std::span<const std::string_view> vectors;
+  std::span<const std::string_view> options;  // keys of [sync.outer] that it reads, besides lr
+};
+inline constexpr OuterTraits kOuterTraits[] = {
+    {OuterMethod::kNesterov, 0.9, kMomentum, kMomentum},
+    {OuterMethod::kSgd, 0.9, kMomentum, kMomentum},
+    {OuterMethod::kAdam, 0.01, kAdamVectors, kAdamOptions},
+};
+constexpr const OuterTraits& traits_of(OuterMethod method) {
+  return kOuterTraits[static_cast<std::size_t>(method)];
+}
+static_assert([] {
+  std::size_t row = 0;
+  for (const OuterTraits& traits : kOuterTraits) {
+    if (static_cast<std::size_t>(traits.method) != row++) return false;
+  }
+  return row == enumerator_count<OuterMethod>();
+}());
 
 // Where outer momentum is kept: whole at every replica, or each owner of a part only that part.
 enum class OuterState { kReplicated, kSharded };

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal {
 namespace {
@@ -52,7 +52,7 @@ TEST(JobSpec, FieldsOfPipelinesMeanNothingWithOneStage) {
   JobSpec spec = good();
   spec.swarm.schedule = PipelineSchedule::kOneForwardOneBackward;
   spec.swarm.activations = ActivationCodec::kInt8;
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   EXPECT_EQ(training_memory(spec), training_memory(good()));
 }
 
@@ -107,9 +107,9 @@ TEST(JobSpec, TrainingMemoryCountsTheResidualAndKeptContributions) {
   JobSpec spec = good();
   const auto plain = training_memory(spec).count();
   const auto vector = parameter_count(spec.model) * 4;
-  change_sync(spec, [](SyncOptions& sync) { sync.aggregator = Aggregator::kTrimmedMean; });
+  change_sync(spec, [](SyncSpec& sync) { sync.aggregator = Aggregator::kTrimmedMean; });
   EXPECT_EQ(training_memory(spec).count() - plain, vector);
-  spec.sync = {DilocoSync{PlainRounds{.reduce = {SparseReduce{}}}}};
+  spec.sync = {.topology = Topology::kAllgather, .codec = CodecKind::kSparse2};
   EXPECT_EQ(training_memory(spec).count() - plain, vector);
 }
 
@@ -118,7 +118,7 @@ TEST(JobSpec, RecomputedBlocksKeepTheirInput) {
   JobSpec spec = with_derived_fields(good());
   const auto kept = training_memory(spec).count();
   spec.swarm.recompute = Recompute::kRecompute;
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   const std::int64_t tokens = 16 * 128, block = 12 * 128 + 4 * spec.model.ffn + 8 * 128;
   EXPECT_EQ(kept - training_memory(spec).count(), 4 * tokens * (4 * (block - 128) - block));
 }
@@ -127,14 +127,14 @@ TEST(JobSpec, EagerUpdatesNeedTheOthersAndWhereTheStepsBegan) {
   JobSpec spec = good();
   const auto plain = training_memory(spec).count();
   const auto vector = parameter_count(spec.model) * 4;
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.eager = true;
     sync.overlap_steps = Steps(5);
   });
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   EXPECT_EQ(training_memory(spec).count() - plain, 3 * vector) << "one while it estimates";
-  change_sync(spec, [](SyncOptions& sync) { sync.fragments = 2; });
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  change_sync(spec, [](SyncSpec& sync) { sync.fragments = 2; });
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   EXPECT_EQ(training_memory(spec).count() - plain, vector * 5 / 2);
 }
 
@@ -142,8 +142,8 @@ TEST(JobSpec, ShardedMomentumIsTwoOfManyParts) {
   JobSpec spec = good();
   const auto whole = training_memory(spec).count();
   const auto vector = parameter_count(spec.model) * 4;
-  change_sync(spec, [](SyncOptions& sync) { sync.outer_state = OuterState::kSharded; });
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  change_sync(spec, [](SyncSpec& sync) { sync.outer_state = OuterState::kSharded; });
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   EXPECT_EQ(training_memory(spec).count(), whole);  // one or two replicas keep all of it
   spec.swarm.min_replicas = 8;
   EXPECT_EQ(whole - training_memory(spec).count(), vector * 3 / 4);
@@ -154,13 +154,13 @@ TEST(JobSpec, MuonNeedsLessMemoryAndIsRefusedWithDdp) {
   spec.model.layers = 12;
   const Bytes adamw = training_memory(spec);
   spec.train.optimizer = Optimizer::kMuon;
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   EXPECT_LT(training_memory(spec), adamw);
   JobSpec ddp = default_spec(SyncAlgorithm::kDdp);
   ddp.name = spec.name, ddp.model = spec.model, ddp.data = spec.data;
-  EXPECT_THAT(validate(options_of(ddp)), testing::IsEmpty());
+  EXPECT_THAT(validate(ddp), testing::IsEmpty());
   ddp.train.optimizer = Optimizer::kMuon;
-  const auto problems = validate(options_of(ddp));
+  const auto problems = validate(ddp);
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].pointer, "/train/optimizer");
   EXPECT_THAT(problems[0].detail, testing::HasSubstr("'diloco'"));
@@ -169,13 +169,13 @@ TEST(JobSpec, MuonNeedsLessMemoryAndIsRefusedWithDdp) {
 TEST(JobSpec, DdpCannotBeJoinedWithFreshMoments) {
   JobSpec spec = good();
   spec.train.join = JoinMoments::kFresh;
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   JobSpec ddp = default_spec(SyncAlgorithm::kDdp);
   ddp.name = spec.name, ddp.model = spec.model, ddp.data = spec.data;
   ddp.train.join = JoinMoments::kMoments;
-  EXPECT_THAT(validate(options_of(ddp)), testing::IsEmpty());
+  EXPECT_THAT(validate(ddp), testing::IsEmpty());
   ddp.train.join = JoinMoments::kFresh;
-  const auto problems = validate(options_of(ddp));
+  const auto problems = validate(ddp);
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].pointer, "/train/join");
   EXPECT_THAT(problems[0].detail, testing::HasSubstr("'moments'"));
@@ -190,10 +190,10 @@ TEST(JobSpec, TheLastRoundMayBeShorter) {
 
 TEST(JobSpec, RoundsByTimeHaveNoNumber) {
   JobSpec spec = good();
-  change_sync(spec, [](SyncOptions& sync) { sync.every_s = 600; });
-  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  change_sync(spec, [](SyncSpec& sync) { sync.every_s = 600; });
+  EXPECT_THAT(validate(spec), testing::IsEmpty());
   EXPECT_EQ(round_count(spec), 0);
-  EXPECT_EQ(with_derived_fields(spec).sync.every(), spec.train.steps);
+  EXPECT_EQ(with_derived_fields(spec).sync.every, spec.train.steps);
 }
 
 TEST(JobSpec, Words) {

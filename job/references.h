@@ -14,7 +14,7 @@
 namespace shoal {
 
 enum class Reference {
-  kText,        // no reference: a name
+  kText,        // no reference: name and description
   kHostPath,    // a path on the agents' hosts, which their operators grant (--data-root, ...)
   kCheckpoint,  // "ckpt_7"; model.init may also be a path on the hosts ("hf:PATH")
   kDataset,     // NAME or NAME@MANIFEST

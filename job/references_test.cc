@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "job/job_options.h"
+#include "job/job_spec.h"
 
 namespace shoal {
 namespace {
@@ -48,7 +48,7 @@ void add_text_fields(const std::string& pointer, std::set<std::string>& found) {
 
 TEST(References, EachTextFieldOfASpecificationHasARule) {
   std::set<std::string> fields;
-  add_text_fields<JobOptions>("", fields);
+  add_text_fields<JobSpec>("", fields);
   std::vector<std::string> ruled;
   for (const ReferenceRule& rule : reference_rules()) ruled.emplace_back(rule.pointer);
   EXPECT_THAT(ruled, UnorderedElementsAreArray(fields))

@@ -1,12 +1,13 @@
-// What the method of a job does not hold shows as a difference between the table that was given and
-// the one that was parsed. So no pair of keys is forgotten: a difference without an entry in
-// kConflicts is refused for the algorithm's sake.
+// A key that does not apply shows as a difference between the table that was given and
+// effective_sync(). So no pair of keys is forgotten: a difference without an entry in kConflicts is
+// refused for the algorithm's sake.
 #include "job/sync_rules.h"
 
 #include <algorithm>
 #include <string>
 
 #include "job/ineffective_options.h"
+#include "job/job_rules.h"
 #include "job/sync_questions.h"
 
 namespace shoal {
@@ -23,11 +24,11 @@ constexpr double kMaxPairsMomentum = 0.5, kMaxGridMomentum = 0.9;  // of rounds 
 // The first entry that holds tells of a key which other one won over it.
 struct Conflict {
   const char* pointer;
-  bool (*holds)(const JobOptions&);
+  bool (*holds)(const JobSpec&);
   // The key that won, whose value is told; or, from a blank on, the words for it.
   const char* with;
   const char* why = "";
-  const char* accepted = nullptr;  // nullptr: what the parser made of it
+  const char* accepted = nullptr;  // nullptr: the effective value
 };
 
 constexpr const char* kSteps = "a number of inner steps";
@@ -83,6 +84,8 @@ constexpr Conflict kConflicts[] = {
     {"/sync/outer_state", is_not_diloco, "sync.algorithm",
      ": only 'diloco' can shard its outer momentum"},
     {"/sync/outer_state", in_groups, "sync.topology"},
+    {"/sync/outer_state", is_not_nesterov, "sync.outer.method",
+     ": only a Nesterov step says by itself what becomes of its momentum"},
     {"/sync/outer_state", has_no_momentum, "sync.outer.momentum", ": there is none to shard"},
     {"/sync/outer_state", has_no_part_owners, "sync.topology",
      ": the owners of a butterfly's parts keep it"},
@@ -91,6 +94,10 @@ constexpr Conflict kConflicts[] = {
      ": parts are of the whole vector"},
     {"/sync/audit", is_sparse, "sync.codec", ", where every member computes all averages",
      "left out"},
+    {"/sync/outer/method", in_groups, "sync.topology", ", whose outer step is NoLoCo's"},
+    {"/sync/outer/method", is_only_averaged, "sync.algorithm", kAverages},
+    {"/sync/outer/method", is_ddp, "sync.algorithm", kAdamw},
+    {"/sync/outer/method", is_async, "sync.algorithm", ", whose outer step is delayed Nesterov"},
     {"/sync/outer/lr", is_only_averaged, "sync.algorithm", kAverages},
     {"/sync/outer/lr", is_ddp, "sync.algorithm", kAdamw},
     {"/sync/outer/momentum", is_only_averaged, "sync.algorithm", kAverages},
@@ -99,7 +106,7 @@ constexpr Conflict kConflicts[] = {
 
 constexpr Conflict kOfTheAlgorithm{"", nullptr, "sync.algorithm"};
 
-const Conflict& conflict_of(const std::string& pointer, const JobOptions& options) {
+const Conflict& conflict_of(const std::string& pointer, const JobSpec& options) {
   // What cannot stream has neither.
   const std::string key = pointer == "/sync/overlap_steps" ? "/sync/fragments" : pointer;
   const auto found = std::ranges::find_if(
@@ -107,7 +114,7 @@ const Conflict& conflict_of(const std::string& pointer, const JobOptions& option
   return found == std::end(kConflicts) ? kOfTheAlgorithm : *found;
 }
 
-// ---- what was given and what was parsed, key by key
+// ---- the given and the effective table, key by key
 
 struct Key {
   std::string pointer, text;  // "/sync/outer/lr", "0.9"
@@ -134,7 +141,7 @@ void add_keys(const Table& table, const std::string& path, std::vector<Key>& key
 }
 
 // sync.every is one key, whose member for times is every_s.
-std::vector<Key> keys_of(const SyncOptions& sync) {
+std::vector<Key> keys_of(const SyncSpec& sync) {
   std::vector<Key> keys;
   add_keys(sync, "/sync/", keys);
   std::erase_if(keys, [](const Key& key) { return key.pointer == "/sync/every_s"; });
@@ -152,25 +159,24 @@ std::string phrase(const char* with, const std::vector<Key>& given) {
 }
 
 // An adoption without its overlap says nothing new.
-bool is_told_already(const std::string& pointer, const JobOptions& given,
-                     const SyncOptions& parsed) {
+bool is_told_already(const std::string& pointer, const JobSpec& given, const SyncSpec& effective) {
   if (pointer == "/sync/topology") {
-    return given.sync.topology == Topology::kAuto && parsed.topology == Topology::kAllgather;
+    return given.sync.topology == Topology::kAuto && effective.topology == Topology::kAllgather;
   }
   return (pointer == "/sync/blend" || pointer == "/sync/eager") &&
-         given.sync.overlap_steps != parsed.overlap_steps;
+         given.sync.overlap_steps != effective.overlap_steps;
 }
 
-// ---- the values of what was parsed
+// ---- the effective values
 
-void check_period(const JobOptions& options, const SyncOptions& sync, FieldChecker& checker) {
+void check_period(const JobSpec& options, const SyncSpec& sync, FieldChecker& checker) {
   if (sync.every_s != 0) return checker.within("/sync/every", sync.every_s, 1, kMaxRoundSeconds);
   checker.require(sync.every.count() >= 1 && sync.every <= options.train.steps, "/sync/every",
                   "must be from 1 to train.steps (" + text_of(options.train.steps.count()) + ")",
                   sync.every.count());
 }
 
-void check_fragments(const JobOptions& options, const SyncOptions& sync, FieldChecker& checker) {
+void check_fragments(const JobSpec& options, const SyncSpec& sync, FieldChecker& checker) {
   checker.within("/sync/fragments", sync.fragments, 1, kMaxFragments);
   if (sync.fragments <= 1) return;
   checker.require(sync.fragments <= options.model.layers, "/sync/fragments",
@@ -183,7 +189,7 @@ void check_fragments(const JobOptions& options, const SyncOptions& sync, FieldCh
                   sync.fragments);
 }
 
-void check_overlap(const SyncOptions& sync, FieldChecker& checker) {
+void check_overlap(const SyncSpec& sync, FieldChecker& checker) {
   const std::int64_t steps = sync.overlap_steps.count();
   const std::int64_t period = sync.every.count() / std::max<std::int64_t>(1, sync.fragments);
   checker.require(steps == 0 || (steps > 0 && steps < period), "/sync/overlap_steps",
@@ -194,14 +200,14 @@ void check_overlap(const SyncOptions& sync, FieldChecker& checker) {
                   "must be at least 0 and below 1", sync.blend);
 }
 
-void check_quorum(const JobOptions& options, const SyncOptions& sync, FieldChecker& checker) {
+void check_quorum(const JobSpec& options, const SyncSpec& sync, FieldChecker& checker) {
   const std::int64_t all = options.swarm.max_replicas;
   checker.within("/sync/quorum", sync.quorum, 0, all > 0 ? all : kMaxReplicas);
 }
 
 // In groups more momentum lets replicas drift apart (outer_opt/core/round/groups_test.cc). Error
 // feedback and outer momentum both add up what was not applied yet; together they diverge.
-void check_momentum(const SyncOptions& sync, FieldChecker& checker) {
+void check_momentum(const SyncSpec& sync, FieldChecker& checker) {
   const double momentum = sync.outer.momentum;
   const bool pairs = sync.topology == Topology::kGossip;
   if (pairs || sync.topology == Topology::kMoshpit) {
@@ -214,25 +220,45 @@ void check_momentum(const SyncOptions& sync, FieldChecker& checker) {
   }
   checker.require(momentum >= 0 && momentum < 1, "/sync/outer/momentum",
                   "must be at least 0 and below 1", momentum);
-  const bool sparse = sync.codec == CodecKind::kSparse2;
-  if (!sparse || sync.feedback <= 0 || momentum <= 0) return;
-  checker.refuse(
-      "/sync/outer/momentum",
-      "must be 0 with sync.codec = 'sparse2' and sync.feedback above 0: together they "
-      "diverge; set sync.outer.lr = 1 and sync.outer.momentum = 0, or sync.feedback = 0, "
-      "got " +
-          text_of(momentum));
+}
+
+void check_outer(const SyncSpec& sync, FieldChecker& checker) {
+  const OuterSpec& outer = sync.outer;
+  checker.require(outer.lr > 0 && outer.lr <= 10, "/sync/outer/lr",
+                  "must be above 0 and at most 10", outer.lr);
+  check_momentum(sync, checker);
+  checker.require(outer.beta1 >= 0 && outer.beta1 < 1, "/sync/outer/beta1",
+                  "must be at least 0 and below 1", outer.beta1);
+  checker.require(outer.beta2 >= 0 && outer.beta2 < 1, "/sync/outer/beta2",
+                  "must be at least 0 and below 1", outer.beta2);
+  checker.require(outer.eps > 0 && outer.eps <= 1, "/sync/outer/eps",
+                  "must be above 0 and at most 1", outer.eps);
+  if (sync.codec != CodecKind::kSparse2 || sync.feedback <= 0) return;
+  if (!reads_outer(outer, "momentum")) {
+    checker.refuse("/sync/outer/method",
+                   "must be 'nesterov' or 'sgd' with sync.codec = 'sparse2' and sync.feedback "
+                   "above 0: its state and error feedback diverge together; choose 'sgd' with "
+                   "sync.outer.momentum = 0, or set sync.feedback = 0, got " +
+                       quoted(to_string(outer.method)));
+  } else if (outer.momentum > 0) {
+    checker.refuse(
+        "/sync/outer/momentum",
+        "must be 0 with sync.codec = 'sparse2' and sync.feedback above 0: together they "
+        "diverge; set sync.outer.lr = 1 and sync.outer.momentum = 0, or sync.feedback = 0, "
+        "got " +
+            text_of(outer.momentum));
+  }
 }
 
 }  // namespace
 
-void check_contradictions(const JobOptions& options, FieldChecker& checker) {
-  const SyncOptions parsed = parse_sync(options).options();
-  const std::vector<Key> given = keys_of(options.sync), kept = keys_of(parsed);
+void check_contradictions(const JobSpec& options, FieldChecker& checker) {
+  const SyncSpec effective = effective_sync(options);
+  const std::vector<Key> given = keys_of(options.sync), kept = keys_of(effective);
   const std::vector<FieldError> ineffective = ineffective_options(options);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const std::string& pointer = given[i].pointer;
-    if (given[i].text == kept[i].text || is_told_already(pointer, options, parsed)) continue;
+    if (given[i].text == kept[i].text || is_told_already(pointer, options, effective)) continue;
     if (std::ranges::find(ineffective, pointer, &FieldError::pointer) != ineffective.end())
       continue;
     const Conflict& conflict = conflict_of(pointer, options);
@@ -242,9 +268,9 @@ void check_contradictions(const JobOptions& options, FieldChecker& checker) {
   }
 }
 
-void check_sync(const JobOptions& options, FieldChecker& checker) {
+void check_sync(const JobSpec& options, FieldChecker& checker) {
   check_contradictions(options, checker);
-  const SyncOptions sync = parse_sync(options).options();
+  const SyncSpec sync = effective_sync(options);
   check_period(options, sync, checker);
   check_fragments(options, sync, checker);
   check_overlap(sync, checker);
@@ -254,9 +280,7 @@ void check_sync(const JobOptions& options, FieldChecker& checker) {
                   feedback);
   checker.require(options.sync.audit >= 0 && options.sync.audit <= 1, "/sync/audit",
                   "must be from 0 to 1", options.sync.audit);
-  checker.require(sync.outer.lr > 0 && sync.outer.lr <= 10, "/sync/outer/lr",
-                  "must be above 0 and at most 10", sync.outer.lr);
-  check_momentum(sync, checker);
+  check_outer(sync, checker);
 }
 
 }  // namespace shoal

@@ -1,6 +1,5 @@
-// Nothing is left out in silence: options that keep the rules come back out of the spec, and of
-// options that do not, each that was left out is refused by name. The sentences of single rules are
-// looked at in job_options_test.cc.
+// effective_sync() changes no key silently: each changed key is refused by name. The sentences of
+// single rules are tested in job_rules_test.cc.
 #include "job/sync_rules.h"
 
 #include <algorithm>
@@ -20,8 +19,8 @@ class RandomOptions {
  public:
   explicit RandomOptions(std::uint64_t seed) : prng_(seed) {}
 
-  JobOptions drawn() {
-    JobOptions options;
+  JobSpec drawn() {
+    JobSpec options;
     options.name = "kjv";
     options.data.train = "/data/kjv.txt";
     if (prng_.chance(0.2)) options.swarm.stages = 2;
@@ -71,9 +70,9 @@ void collect_differing(const Table& a, const Table& b, const std::string& path,
   });
 }
 
-std::set<std::string> omitted(const JobOptions& options) {
+std::set<std::string> omitted(const JobSpec& options) {
   std::set<std::string> found;
-  const SyncOptions kept = parse_sync(options).options();
+  const SyncSpec kept = effective_sync(options);
   collect_differing(options.sync, kept, "/sync/", found);
   if (found.erase("/sync/every_s") > 0) found.insert("/sync/every");
   if (options.sync.every_s != 0 && kept.every_s != 0) found.erase("/sync/every");
@@ -82,7 +81,7 @@ std::set<std::string> omitted(const JobOptions& options) {
   return found;
 }
 
-std::set<std::string> refused(const JobOptions& options) {
+std::set<std::string> refused(const JobSpec& options) {
   FieldChecker checker;
   check_contradictions(options, checker);
   std::set<std::string> pointers;
@@ -90,11 +89,11 @@ std::set<std::string> refused(const JobOptions& options) {
   return pointers;
 }
 
-TEST(SyncRules, WhatIsLeftOutIsRefused) {
+TEST(SyncRules, RefusesEveryKeyThatDoesNotApply) {
   RandomOptions random(1);
   int good = 0;
   for (int i = 0; i < 20'000; ++i) {
-    const JobOptions options = random.drawn();
+    const JobSpec options = random.drawn();
     std::set<std::string> silent = omitted(options);
     for (const std::string& pointer : refused(options)) silent.erase(pointer);
     if (options.sync.codec == CodecKind::kSparse2 && options.sync.topology == Topology::kAuto) {
@@ -110,19 +109,19 @@ TEST(SyncRules, WhatIsLeftOutIsRefused) {
   EXPECT_GT(good, 500) << "hardly any of them could be held";
 }
 
-TEST(SyncRules, WhatWasParsedIsParsedAgain) {
+TEST(SyncRules, EffectiveSyncIsIdempotentAndAccepted) {
   RandomOptions random(2);
   for (int i = 0; i < 20'000; ++i) {
-    JobOptions options = random.drawn();
-    const SyncSpec once = parse_sync(options);
-    options.sync = once.options();
+    JobSpec options = random.drawn();
+    const SyncSpec once = effective_sync(options);
+    options.sync = once;
     EXPECT_EQ(refused(options), std::set<std::string>()) << i;
-    EXPECT_EQ(parse_sync(options), once) << i;
+    EXPECT_EQ(effective_sync(options), once) << i;
   }
 }
 
 TEST(SyncRules, ARefusalNamesTheKeyThatWon) {
-  JobOptions options;
+  JobSpec options;
   options.sync.algorithm = SyncAlgorithm::kDdp;
   options.sync.every = Steps(1);
   options.sync.outer = {1, 0};

@@ -6,7 +6,8 @@
 // Device: weights, gradients and two Adam moments; an inner step on a GPU has half a vector beside
 // them. With ddp weights, gradients and their sum, beside which the mean is made at a boundary.
 //
-// Host, at rest: anchor and outer momentum; with ddp anchor and two moments. sparse2 keeps what it
+// Host, at rest: the anchor and the vectors of the outer optimizer (outer momentum: one); with ddp
+// the anchor and two moments. sparse2 keeps what it
 // did not send. sync.eager keeps the part of the others in each fragment's last average, and of one
 // fragment where the steps under way began. With sync.outer_state = sharded each of n replicas
 // keeps two of n parts of the outer momentum, for equal parts; n is at least swarm.min_replicas.
@@ -24,6 +25,8 @@
 // averages of the rounds since, as they were sent: at most as much as anchor and momentum.
 #pragma once
 
+#include <cstdint>
+
 #include "job/job_spec.h"
 
 namespace shoal {
@@ -38,5 +41,11 @@ ReplicaVectors replica_vectors(const JobSpec& spec);
 // What there has to be room for all the time, on a device whose memory is the host's, or on a GPU
 // that takes the outer step: in a round, with the pseudo-gradient, which a GPU has in any case.
 double training_vectors(const JobSpec& spec);
+
+// What the replicas of a stage share, and copies of a stage have: the anchor and the vectors of the
+// outer optimizer; with ddp the shared moments.
+std::int64_t shared_vectors(const JobSpec& spec);
+// What a replica takes over where moments travel: these, and the moments of the inner optimizer.
+std::int64_t state_vectors(const JobSpec& spec);
 
 }  // namespace shoal

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal {
 namespace {
@@ -40,8 +40,27 @@ TEST(TrainingVectors, MomentsThatTravelAreCopiedForTheJoiner) {
 
 TEST(TrainingVectors, OverlapKeepsTheMomentsOfTwoCuts) {
   JobSpec spec;
-  change_sync(spec, [](SyncOptions& sync) { sync.overlap_steps = Steps(2); });
+  change_sync(spec, [](SyncSpec& sync) { sync.overlap_steps = Steps(2); });
   EXPECT_EQ(replica_vectors(spec).host_checkpoint, 4 + 4 + 2);
+}
+
+TEST(TrainingVectors, EachVectorOfTheOuterOptimizerIsOnTheHost) {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  const double momentum = replica_vectors(spec).host;
+  change_sync(spec, [](SyncSpec& sync) { sync.outer.method = OuterMethod::kSgd; });
+  EXPECT_EQ(replica_vectors(spec).host, momentum);
+  change_sync(spec, [](SyncSpec& sync) { sync.outer.method = OuterMethod::kAdam; });
+  EXPECT_EQ(replica_vectors(spec).host, momentum + 1);
+}
+
+TEST(TrainingVectors, AJoinerTakesTheSharedOnesAndTheMoments) {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  EXPECT_EQ(shared_vectors(spec), 2);
+  EXPECT_EQ(state_vectors(spec), 4);
+  change_sync(spec, [](SyncSpec& sync) { sync.outer.method = OuterMethod::kAdam; });
+  EXPECT_EQ(shared_vectors(spec), 3);
+  EXPECT_EQ(state_vectors(spec), 5);
+  EXPECT_EQ(state_vectors(default_spec(SyncAlgorithm::kDdp)), 3) << "its moments are shared";
 }
 
 TEST(TrainingVectors, DdpHasItsMomentsInTheOuterState) {
@@ -54,7 +73,7 @@ TEST(TrainingVectors, DdpHasItsMomentsInTheOuterState) {
 
 TEST(TrainingVectors, ShardedMomentumIsSharedByTheReplicas) {
   JobSpec spec;
-  change_sync(spec, [](SyncOptions& sync) { sync.outer_state = OuterState::kSharded; });
+  change_sync(spec, [](SyncSpec& sync) { sync.outer_state = OuterState::kSharded; });
   spec.swarm.min_replicas = 4;
   EXPECT_EQ(replica_vectors(spec).host, 1.5);
 }

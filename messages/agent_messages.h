@@ -25,8 +25,8 @@ namespace shoal {
 // KeepRecord renews; a checkpoint names its files, their roles and its anchor. 6: devices have
 // UUIDs, and heartbeats say what the driver reports of them; a view tells what the lines of its
 // members take; link estimates tell what was measured since the last report. 7: the coordinator
-// measures the lines of hosts itself, and a checkpoint can be loaded on another cut.
-inline constexpr std::int32_t kProtocolVersion = 7;
+// measures the lines of hosts, and a checkpoint can be loaded on another cut. 8: no names in specs.
+inline constexpr std::int32_t kProtocolVersion = 8;
 inline constexpr std::int32_t kProtocolVersionMin = 4;
 
 // Copies of stages that one replica keeps, at most.
@@ -47,20 +47,17 @@ struct HeldReplica {
   CommitRecord record;                  // of `key`
   // As in Assign, for a database that does not know the job.
   std::vector<UnitRange> cut = {};
-  JobSpec spec = {};  // without a name: not said
+  JobSpec spec = {};  // the default one: not said
   bool operator==(const HeldReplica&) const = default;
 };
 constexpr auto fields_of(Of<HeldReplica>) {
   using T = HeldReplica;
-  return fields(field<&T::replica>("replica"), field<&T::store>("store"), field<&T::job>("job"),
-                field<&T::stage>("stage"), field<&T::device>("device"),
-                field<&T::key>("key", or_none()), field<&T::anchor>("anchor", or_none()),
-                field<&T::momentum>("momentum", or_none()), field<&T::value_count>("value_count"),
-                field<&T::address>("address"), field<&T::fragments>("fragments"),
-                field<&T::record>("record", or_none()), field<&T::cut>("cut"),
-                field<&T::spec>("spec", or_none()));
+  return fields(field<&T::replica>(), field<&T::store>(), field<&T::job>(), field<&T::stage>(),
+                field<&T::device>(), field<&T::key>(or_none()), field<&T::anchor>(or_none()),
+                field<&T::momentum>(or_none()), field<&T::value_count>(), field<&T::address>(),
+                field<&T::fragments>(), field<&T::record>(or_none()), field<&T::cut>(),
+                field<&T::spec>(or_none()));
 }
-static_assert(lists_every_field<HeldReplica>());
 
 // Owners whose code one agent runs, at most.
 inline constexpr std::size_t kCodeOwnersMax = 64;
@@ -86,16 +83,13 @@ struct Hello {
 };
 constexpr auto fields_of(Of<Hello>) {
   using T = Hello;
-  return fields(field<&T::uid>("uid"), field<&T::name>("name"),
-                field<&T::incarnation>("incarnation"), field<&T::protocol>("protocol"),
-                field<&T::protocol_min>("protocol_min"), field<&T::version>("version"),
-                field<&T::host>("host"), field<&T::devices>("devices"), field<&T::labels>("labels"),
-                field<&T::replicas>("replicas"), field<&T::relay>("relay"),
-                field<&T::hears_relays>("hears_relays"), field<&T::runs_programs>("runs_programs"),
-                field<&T::code_from>("code_from", at_most(kCodeOwnersMax)),
-                field<&T::program_limits>("program_limits", or_none()));
+  return fields(field<&T::uid>(), field<&T::name>(), field<&T::incarnation>(),
+                field<&T::protocol>(), field<&T::protocol_min>(), field<&T::version>(),
+                field<&T::host>(), field<&T::devices>(), field<&T::labels>(), field<&T::replicas>(),
+                field<&T::relay>(), field<&T::hears_relays>(), field<&T::runs_programs>(),
+                field<&T::code_from>(at_most(kCodeOwnersMax)),
+                field<&T::program_limits>(or_none()));
 }
-static_assert(lists_every_field<Hello>());
 
 struct Heartbeat {
   std::int64_t sequence = 0;
@@ -109,12 +103,11 @@ struct Heartbeat {
 };
 constexpr auto fields_of(Of<Heartbeat>) {
   using T = Heartbeat;
-  return fields(field<&T::sequence>("sequence"), field<&T::resident>("resident_bytes"),
-                field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)),
-                field<&T::relay>("relay"), field<&T::failures>("failures", at_most(kDevicesMax)),
-                field<&T::samples>("samples", at_most(kDevicesMax)));
+  return fields(field<&T::sequence>(), field<&T::resident>("resident_bytes"),
+                field<&T::refusals>(at_most(kRefusalReasonsMax)), field<&T::relay>(),
+                field<&T::failures>(at_most(kDevicesMax)),
+                field<&T::samples>(at_most(kDevicesMax)));
 }
-static_assert(lists_every_field<Heartbeat>());
 
 struct DeviceMeasured {
   Device device;
@@ -122,9 +115,8 @@ struct DeviceMeasured {
 };
 constexpr auto fields_of(Of<DeviceMeasured>) {
   using T = DeviceMeasured;
-  return fields(field<&T::device>("device", flat()));
+  return fields(field<&T::device>(flat()));
 }
-static_assert(lists_every_field<DeviceMeasured>());
 
 // The replica holds the state of `round` and its peers may dial `address`.
 struct Loaded {
@@ -140,12 +132,9 @@ struct Loaded {
 };
 constexpr auto fields_of(Of<Loaded>) {
   using T = Loaded;
-  return fields(field<&T::replica>("replica"), field<&T::key>("key"), field<&T::anchor>("anchor"),
-                field<&T::momentum>("momentum"), field<&T::value_count>("value_count"),
-                field<&T::address>("address"), field<&T::fragments>("fragments"),
-                field<&T::data>("data"), field<&T::refused>("refused"));
+  return fields<&T::replica, &T::key, &T::anchor, &T::momentum, &T::value_count, &T::address,
+                &T::fragments, &T::data, &T::refused>();
 }
-static_assert(lists_every_field<Loaded>());
 
 struct ReplicaFailed {
   ReplicaId replica;
@@ -155,10 +144,8 @@ struct ReplicaFailed {
 };
 constexpr auto fields_of(Of<ReplicaFailed>) {
   using T = ReplicaFailed;
-  return fields(field<&T::replica>("replica"), field<&T::failure>("failure"),
-                field<&T::detail>("detail"));
+  return fields<&T::replica, &T::failure, &T::detail>();
 }
-static_assert(lists_every_field<ReplicaFailed>());
 
 // A replica that loads its state, about once a second while bytes arrive: a load fails when nothing
 // has moved for a while, not when it takes long.
@@ -175,12 +162,10 @@ struct LoadProgress {
 };
 constexpr auto fields_of(Of<LoadProgress>) {
   using T = LoadProgress;
-  return fields(field<&T::replica>("replica"), field<&T::done>("done_bytes"),
+  return fields(field<&T::replica>(), field<&T::done>("done_bytes"),
                 field<&T::total>("total_bytes"), field<&T::received>("received_bytes"),
-                field<&T::per_round>("per_round_bytes"),
-                field<&T::tensors>("tensors", at_most(kTensorsMax)));
+                field<&T::per_round>("per_round_bytes"), field<&T::tensors>(at_most(kTensorsMax)));
 }
-static_assert(lists_every_field<LoadProgress>());
 
 // A number that a user's program measured at an inner step (`run.log` of the Python package).
 struct LoggedValue {
@@ -191,10 +176,8 @@ struct LoggedValue {
 };
 constexpr auto fields_of(Of<LoggedValue>) {
   using T = LoggedValue;
-  return fields(field<&T::name>("name"), field<&T::step>("step"),
-                field<&T::value>("value", any_number()));
+  return fields(field<&T::name>(), field<&T::step>(), field<&T::value>(any_number()));
 }
-static_assert(lists_every_field<LoggedValue>());
 
 inline constexpr std::size_t kLoggedValuesMax = 64;  // names of one replica
 inline constexpr std::size_t kLoggedNameBytesMax = 64;
@@ -219,14 +202,11 @@ struct Progress {
 };
 constexpr auto fields_of(Of<Progress>) {
   using T = Progress;
-  return fields(field<&T::replica>("replica"), field<&T::key>("key"), field<&T::step>("step"),
-                field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss", any_number()),
-                field<&T::gradient_norm>("gradient_norm", any_number()),
-                field<&T::lr>("lr", any_number()),
-                field<&T::tokens_per_s>("tokens_per_s", any_number()),
-                field<&T::logged>("logged", at_most(kLoggedValuesMax)));
+  return fields(field<&T::replica>(), field<&T::key>(), field<&T::step>(), field<&T::tokens>(),
+                field<&T::train_loss>(any_number()), field<&T::gradient_norm>(any_number()),
+                field<&T::lr>(any_number()), field<&T::tokens_per_s>(any_number()),
+                field<&T::logged>(at_most(kLoggedValuesMax)));
 }
-static_assert(lists_every_field<Progress>());
 
 // Limit of a text by the model, for people.
 inline constexpr std::size_t kSampleBytesMax = 4096;
@@ -243,11 +223,10 @@ struct CheckpointWritten {
 };
 constexpr auto fields_of(Of<CheckpointWritten>) {
   using T = CheckpointWritten;
-  return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
-                field<&T::key>("key"), field<&T::files>("files", at_most(kCheckpointFilesMax)),
-                field<&T::sample>("sample", at_most(kSampleBytesMax)), field<&T::anchor>("anchor"));
+  return fields(field<&T::replica>(), field<&T::checkpoint>(), field<&T::key>(),
+                field<&T::files>(at_most(kCheckpointFilesMax)),
+                field<&T::sample>(at_most(kSampleBytesMax)), field<&T::anchor>());
 }
-static_assert(lists_every_field<CheckpointWritten>());
 
 struct CheckpointFailed {
   ReplicaId replica;
@@ -257,10 +236,8 @@ struct CheckpointFailed {
 };
 constexpr auto fields_of(Of<CheckpointFailed>) {
   using T = CheckpointFailed;
-  return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
-                field<&T::detail>("detail"));
+  return fields<&T::replica, &T::checkpoint, &T::detail>();
 }
-static_assert(lists_every_field<CheckpointFailed>());
 
 // A copy of a stage (KeepCopies), and the newest committed state of it that is whole.
 struct HeldCopy {
@@ -271,10 +248,8 @@ struct HeldCopy {
 };
 constexpr auto fields_of(Of<HeldCopy>) {
   using T = HeldCopy;
-  return fields(field<&T::copy>("copy"), field<&T::key>("key"), field<&T::anchor>("anchor"),
-                field<&T::momentum>("momentum"));
+  return fields<&T::copy, &T::key, &T::anchor, &T::momentum>();
 }
-static_assert(lists_every_field<HeldCopy>());
 
 // All copies of the replica that hold something: after each KeepCopies, and when that has changed.
 struct CopiesHeld {
@@ -283,9 +258,8 @@ struct CopiesHeld {
 };
 constexpr auto fields_of(Of<CopiesHeld>) {
   using T = CopiesHeld;
-  return fields(field<&T::copies>("copies", at_most(kCopiesMax)));
+  return fields(field<&T::copies>(at_most(kCopiesMax)));
 }
-static_assert(lists_every_field<CopiesHeld>());
 
 struct Goodbye {
   std::string reason;
@@ -293,8 +267,7 @@ struct Goodbye {
 };
 constexpr auto fields_of(Of<Goodbye>) {
   using T = Goodbye;
-  return fields(field<&T::reason>("reason"));
+  return fields<&T::reason>();
 }
-static_assert(lists_every_field<Goodbye>());
 
 }  // namespace shoal

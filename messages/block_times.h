@@ -27,10 +27,8 @@ struct BlockTimes {
 };
 constexpr auto fields_of(Of<BlockTimes>) {
   using T = BlockTimes;
-  return fields(field<&T::block>("block"), field<&T::embedding>("embedding"),
-                field<&T::head>("head"));
+  return fields<&T::block, &T::embedding, &T::head>();
 }
-static_assert(lists_every_field<BlockTimes>());
 
 struct MeasureBlock {
   std::int32_t device = 0;
@@ -42,10 +40,8 @@ struct MeasureBlock {
 };
 constexpr auto fields_of(Of<MeasureBlock>) {
   using T = MeasureBlock;
-  return fields(field<&T::device>("device"), field<&T::shape>("shape"), field<&T::layers>("layers"),
-                field<&T::batch>("batch"));
+  return fields<&T::device, &T::shape, &T::layers, &T::batch>();
 }
-static_assert(lists_every_field<MeasureBlock>());
 
 inline constexpr std::size_t kBlockErrorBytesMax = 256;
 
@@ -58,10 +54,8 @@ struct BlockMeasured {
 };
 constexpr auto fields_of(Of<BlockMeasured>) {
   using T = BlockMeasured;
-  return fields(field<&T::device>("device"), field<&T::shape>("shape"),
-                field<&T::times>("times", or_none()),
-                field<&T::error>("error", at_most(kBlockErrorBytesMax)));
+  return fields(field<&T::device>(), field<&T::shape>(), field<&T::times>(or_none()),
+                field<&T::error>(at_most(kBlockErrorBytesMax)));
 }
-static_assert(lists_every_field<BlockMeasured>());
 
 }  // namespace shoal

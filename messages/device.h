@@ -42,14 +42,11 @@ struct Device {
 };
 constexpr auto fields_of(Of<Device>) {
   using T = Device;
-  return fields(field<&T::index>("index"), field<&T::kind>("kind"), field<&T::name>("name"),
-                field<&T::memory>("memory_bytes"), field<&T::gflops>("gflops", or_none()),
-                field<&T::bf16>("bf16"),
-                field<&T::uuid>("uuid", added_later() | at_most(kDeviceUuidBytesMax)),
-                field<&T::total>("total_bytes", added_later()),
-                field<&T::grouped>("grouped", added_later()));
+  return fields(field<&T::index>(), field<&T::kind>(), field<&T::name>(),
+                field<&T::memory>("memory_bytes"), field<&T::gflops>(or_none()), field<&T::bf16>(),
+                field<&T::uuid>(added_later() | at_most(kDeviceUuidBytesMax)),
+                field<&T::total>("total_bytes", added_later()), field<&T::grouped>(added_later()));
 }
-static_assert(lists_every_field<Device>());
 
 // Whether the driver answers for a device.
 enum class DeviceAnswer {
@@ -91,12 +88,10 @@ struct DeviceUse {
 };
 constexpr auto fields_of(Of<DeviceUse>) {
   using T = DeviceUse;
-  return fields(field<&T::busy>("busy"), field<&T::stolen>("stolen"),
-                field<&T::used_here>("used_here_bytes"),
+  return fields(field<&T::busy>(), field<&T::stolen>(), field<&T::used_here>("used_here_bytes"),
                 field<&T::used_elsewhere>("used_elsewhere_bytes"),
-                field<&T::busy_elsewhere>("busy_elsewhere", added_later()));
+                field<&T::busy_elsewhere>(added_later()));
 }
-static_assert(lists_every_field<DeviceUse>());
 
 inline constexpr std::size_t kThrottleReasonsMax = 16;
 
@@ -109,12 +104,10 @@ struct DeviceClimate {
 };
 constexpr auto fields_of(Of<DeviceClimate>) {
   using T = DeviceClimate;
-  return fields(field<&T::celsius>("celsius"), field<&T::watts>("watts"),
-                field<&T::watts_limit>("watts_limit"), field<&T::mhz>("mhz"),
-                field<&T::mhz_max>("mhz_max"),
-                field<&T::throttled>("throttled", at_most(kThrottleReasonsMax)));
+  return fields(field<&T::celsius>(), field<&T::watts>(), field<&T::watts_limit>(),
+                field<&T::mhz>(), field<&T::mhz_max>(),
+                field<&T::throttled>(at_most(kThrottleReasonsMax)));
 }
-static_assert(lists_every_field<DeviceClimate>());
 
 inline constexpr std::size_t kXidsMax = 32;  // different ones of a device
 
@@ -127,9 +120,8 @@ struct XidCount {
 };
 constexpr auto fields_of(Of<XidCount>) {
   using T = XidCount;
-  return fields(field<&T::xid>("xid"), field<&T::count>("count"), field<&T::ago>("ago"));
+  return fields<&T::xid, &T::count, &T::ago>();
 }
-static_assert(lists_every_field<XidCount>());
 
 // Counted by the driver, since it was loaded or for the life of the card.
 struct DeviceErrors {
@@ -143,14 +135,11 @@ struct DeviceErrors {
 };
 constexpr auto fields_of(Of<DeviceErrors>) {
   using T = DeviceErrors;
-  return fields(
-      field<&T::ecc_corrected>("ecc_corrected"), field<&T::ecc_uncorrected>("ecc_uncorrected"),
-      field<&T::rows_remapped>("rows_remapped"), field<&T::remap_pending>("remap_pending"),
-      field<&T::remap_failed>("remap_failed"), field<&T::pcie_replays>("pcie_replays"),
-      field<&T::nvlink_errors>("nvlink_errors"), field<&T::recovery>("recovery", or_none()),
-      field<&T::xids>("xids", at_most(kXidsMax)));
+  return fields(field<&T::ecc_corrected>(), field<&T::ecc_uncorrected>(),
+                field<&T::rows_remapped>(), field<&T::remap_pending>(), field<&T::remap_failed>(),
+                field<&T::pcie_replays>(), field<&T::nvlink_errors>(),
+                field<&T::recovery>(or_none()), field<&T::xids>(at_most(kXidsMax)));
 }
-static_assert(lists_every_field<DeviceErrors>());
 
 inline constexpr std::size_t kDeviceErrorBytesMax = 256;
 
@@ -169,11 +158,9 @@ struct DeviceSample {
 };
 constexpr auto fields_of(Of<DeviceSample>) {
   using T = DeviceSample;
-  return fields(field<&T::uuid>("uuid", at_most(kDeviceUuidBytesMax)),
-                field<&T::answer>("answer", or_none()), field<&T::age>("age"),
-                field<&T::error>("error", at_most(kDeviceErrorBytesMax)), field<&T::use>("use"),
-                field<&T::climate>("climate"), field<&T::errors>("errors"));
+  return fields(field<&T::uuid>(at_most(kDeviceUuidBytesMax)), field<&T::answer>(or_none()),
+                field<&T::age>(), field<&T::error>(at_most(kDeviceErrorBytesMax)), field<&T::use>(),
+                field<&T::climate>(), field<&T::errors>());
 }
-static_assert(lists_every_field<DeviceSample>());
 
 }  // namespace shoal

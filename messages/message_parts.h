@@ -61,9 +61,8 @@ struct DeviceFailure {
 };
 constexpr auto fields_of(Of<DeviceFailure>) {
   using T = DeviceFailure;
-  return fields(field<&T::device>("device"), field<&T::reason>("reason"));
+  return fields<&T::device, &T::reason>();
 }
-static_assert(lists_every_field<DeviceFailure>());
 
 // What a relay of an agent does (wire/relay/relay.h): now, and since it started.
 struct RelayFigures {
@@ -76,13 +75,10 @@ struct RelayFigures {
 };
 constexpr auto fields_of(Of<RelayFigures>) {
   using T = RelayFigures;
-  return fields(field<&T::waiting>("waiting"), field<&T::joined>("joined"),
-                field<&T::joined_total>("joined_total"), field<&T::carried>("carried_bytes"),
-                field<&T::refused_identity>("refused_identity"),
-                field<&T::refused_asks>("refused_asks"),
-                field<&T::refused_handshakes>("refused_handshakes"));
+  return fields(field<&T::waiting>(), field<&T::joined>(), field<&T::joined_total>(),
+                field<&T::carried>("carried_bytes"), field<&T::refused_identity>(),
+                field<&T::refused_asks>(), field<&T::refused_handshakes>());
 }
-static_assert(lists_every_field<RelayFigures>());
 
 // The relays of the cluster that live (docs/relays.md), in place of those told before.
 inline constexpr std::size_t kRelaysMax = 64;
@@ -92,9 +88,8 @@ struct Relays {
 };
 constexpr auto fields_of(Of<Relays>) {
   using T = Relays;
-  return fields(field<&T::addresses>("addresses", at_most(kRelaysMax)));
+  return fields(field<&T::addresses>(at_most(kRelaysMax)));
 }
-static_assert(lists_every_field<Relays>());
 
 inline constexpr std::size_t kFileRoleBytesMax = 1100;       // "file/PATH"
 inline constexpr std::size_t kCheckpointFilesMax = 100'000;  // of one part
@@ -109,10 +104,9 @@ struct FileEntry {
 };
 constexpr auto fields_of(Of<FileEntry>) {
   using T = FileEntry;
-  return fields(field<&T::path>("path"), field<&T::size>("size"), field<&T::sha256>("sha256"),
-                field<&T::role>("role", added_later() | at_most(kFileRoleBytesMax)));
+  return fields(field<&T::path>(), field<&T::size>(), field<&T::sha256>(),
+                field<&T::role>(added_later() | at_most(kFileRoleBytesMax)));
 }
-static_assert(lists_every_field<FileEntry>());
 
 enum class SourceKind { kSeed, kPeer, kCheckpoint };
 constexpr auto enumerators_of(Of<SourceKind>) {
@@ -132,11 +126,9 @@ struct StateSource {
 };
 constexpr auto fields_of(Of<StateSource>) {
   using T = StateSource;
-  return fields(field<&T::kind>("kind"), field<&T::key>("key", flat()),
-                field<&T::address>("address"), field<&T::replica>("replica", or_none()),
-                field<&T::checkpoint>("checkpoint", or_none()), field<&T::anchor>("anchor"),
-                field<&T::momentum>("momentum"));
+  return fields(field<&T::kind>(), field<&T::key>(flat()), field<&T::address>(),
+                field<&T::replica>(or_none()), field<&T::checkpoint>(or_none()),
+                field<&T::anchor>(), field<&T::momentum>());
 }
-static_assert(lists_every_field<StateSource>());
 
 }  // namespace shoal

@@ -56,11 +56,9 @@ struct Welcome {
 };
 constexpr auto fields_of(Of<Welcome>) {
   using T = Welcome;
-  return fields(field<&T::agent>("agent"), field<&T::incarnation>("incarnation"),
-                field<&T::heartbeat_every>("heartbeat_every"), field<&T::lease>("lease"),
-                field<&T::keep>("keep"), field<&T::relays>("relays", at_most(kRelaysMax)));
+  return fields(field<&T::agent>(), field<&T::incarnation>(), field<&T::heartbeat_every>(),
+                field<&T::lease>(), field<&T::keep>(), field<&T::relays>(at_most(kRelaysMax)));
 }
-static_assert(lists_every_field<Welcome>());
 
 // The session is refused for good; the agent says so and exits.
 struct Refused {
@@ -69,12 +67,17 @@ struct Refused {
 };
 constexpr auto fields_of(Of<Refused>) {
   using T = Refused;
-  return fields(field<&T::error>("error", flat()));
+  return fields(field<&T::error>(flat()));
 }
-static_assert(lists_every_field<Refused>());
 
 // The first protocol whose agents and trainers load a checkpoint of another cut.
 inline constexpr std::int32_t kFirstWithOtherCuts = 7;
+
+// The first protocol whose agents know KeepRecord.
+inline constexpr std::int32_t kFirstWithKeepRecord = 5;
+
+// The first protocol whose agents accept a spec without a name.
+inline constexpr std::int32_t kFirstWithoutNames = 8;
 
 struct Assign {
   ReplicaId replica;
@@ -82,7 +85,7 @@ struct Assign {
   std::int32_t device = 0;
   StageIndex stage = 0;
   std::vector<UnitRange> cut;  // of all stages; fixed for the life of the replica
-  JobSpec spec;
+  JobSpec spec;                // for_agents(); for an agent before protocol 8 with its name
   StateSource source;
   CommitRecord record;               // of the state of `source`
   std::uint64_t store = 0;           // which start of which database gave the replica its id
@@ -96,14 +99,17 @@ struct Assign {
 };
 constexpr auto fields_of(Of<Assign>) {
   using T = Assign;
-  return fields(field<&T::replica>("replica"), field<&T::job>("job"), field<&T::device>("device"),
-                field<&T::stage>("stage"), field<&T::cut>("cut"), field<&T::spec>("spec"),
-                field<&T::source>("source"), field<&T::record>("record"), field<&T::store>("store"),
-                field<&T::sources>("sources"), field<&T::owner>("owner"),
-                field<&T::checkpoint_first>("checkpoint_first"),
-                field<&T::checkpoint_parts>("checkpoint_parts"));
+  return fields<&T::replica, &T::job, &T::device, &T::stage, &T::cut, &T::spec, &T::source,
+                &T::record, &T::store, &T::sources, &T::owner, &T::checkpoint_first,
+                &T::checkpoint_parts>();
 }
-static_assert(lists_every_field<Assign>());
+
+// The name of the job, for people: that of the spec, or of the signed record, or its number.
+inline std::string job_name(const Assign& message) {
+  if (!message.spec.name.empty()) return message.spec.name;
+  const std::string& name = message.record.proof.job_name;
+  return name.empty() ? "job-" + std::to_string(message.job.n) : name;
+}
 
 enum class ReleaseReason { kCompleted, kCancelled, kJobFailed, kReplaced, kDraining, kPaused };
 constexpr auto enumerators_of(Of<ReleaseReason>) {
@@ -123,9 +129,8 @@ struct Release {
 };
 constexpr auto fields_of(Of<Release>) {
   using T = Release;
-  return fields(field<&T::replica>("replica"), field<&T::reason>("reason"));
+  return fields<&T::replica, &T::reason>();
 }
-static_assert(lists_every_field<Release>());
 
 // Evaluate the anchor of `key` on a share of the held-out batches, at the next inner step boundary.
 struct Evaluate {
@@ -135,9 +140,8 @@ struct Evaluate {
 };
 constexpr auto fields_of(Of<Evaluate>) {
   using T = Evaluate;
-  return fields(field<&T::key>("key"), field<&T::slice>("slice"));
+  return fields<&T::key, &T::slice>();
 }
-static_assert(lists_every_field<Evaluate>());
 
 struct WriteCheckpoint {
   CheckpointId checkpoint;
@@ -147,10 +151,8 @@ struct WriteCheckpoint {
 };
 constexpr auto fields_of(Of<WriteCheckpoint>) {
   using T = WriteCheckpoint;
-  return fields(field<&T::checkpoint>("checkpoint"), field<&T::key>("key"),
-                field<&T::momentum>("momentum"));
+  return fields<&T::checkpoint, &T::key, &T::momentum>();
 }
-static_assert(lists_every_field<WriteCheckpoint>());
 
 // The checkpoint is stored by the coordinator (or no longer wanted): local files may go.
 struct ForgetCheckpoint {
@@ -159,9 +161,8 @@ struct ForgetCheckpoint {
 };
 constexpr auto fields_of(Of<ForgetCheckpoint>) {
   using T = ForgetCheckpoint;
-  return fields(field<&T::checkpoint>("checkpoint"));
+  return fields<&T::checkpoint>();
 }
-static_assert(lists_every_field<ForgetCheckpoint>());
 
 // A copy of the outer state of another stage of the job, which a replica keeps in its host's memory
 // (checkpoint.buddies).
@@ -176,12 +177,9 @@ struct StageCopy {
 };
 constexpr auto fields_of(Of<StageCopy>) {
   using T = StageCopy;
-  return fields(field<&T::copy>("copy"), field<&T::stage>("stage"),
-                field<&T::value_count>("value_count"), field<&T::key>("key"),
-                field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
-                field<&T::sources>("sources"));
+  return fields<&T::copy, &T::stage, &T::value_count, &T::key, &T::anchor, &T::momentum,
+                &T::sources>();
 }
-static_assert(lists_every_field<StageCopy>());
 
 // All copies that the replica is to keep: a new one is fetched, a known one follows to the round
 // that is named, one that is not named is dropped. CopiesHeld answers.
@@ -191,9 +189,8 @@ struct KeepCopies {
 };
 constexpr auto fields_of(Of<KeepCopies>) {
   using T = KeepCopies;
-  return fields(field<&T::copies>("copies", at_most(kCopiesMax)));
+  return fields(field<&T::copies>(at_most(kCopiesMax)));
 }
-static_assert(lists_every_field<KeepCopies>());
 
 template <typename Body>
 struct ToReplica {

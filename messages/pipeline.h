@@ -27,11 +27,9 @@ struct PipelineMember {
 };
 constexpr auto fields_of(Of<PipelineMember>) {
   using T = PipelineMember;
-  return fields(field<&T::replica>("replica"), field<&T::stage>("stage"),
-                field<&T::address>("address"), field<&T::speed>("speed"),
-                field<&T::line_time>("line_time", added_later()));
+  return fields(field<&T::replica>(), field<&T::stage>(), field<&T::address>(), field<&T::speed>(),
+                field<&T::line_time>(added_later()));
 }
-static_assert(lists_every_field<PipelineMember>());
 
 // The numbered list of live replicas that everybody works from. Numbers grow within a job over
 // restarts of the coordinator; a view with a number that is not newer is ignored.
@@ -44,10 +42,8 @@ struct PipelineView {
 };
 constexpr auto fields_of(Of<PipelineView>) {
   using T = PipelineView;
-  return fields(field<&T::job>("job"), field<&T::epoch>("epoch"), field<&T::number>("number"),
-                field<&T::members>("members"));
+  return fields<&T::job, &T::epoch, &T::number, &T::members>();
 }
-static_assert(lists_every_field<PipelineView>());
 
 // What a replica of a pipeline sees of its traffic, about once a second; for people and for the
 // estimate of its speed.
@@ -60,11 +56,9 @@ struct LinkStats {
 };
 constexpr auto fields_of(Of<LinkStats>) {
   using T = LinkStats;
-  return fields(field<&T::to>("to"), field<&T::round_trip>("round_trip"),
-                field<&T::microbatches>("microbatches"), field<&T::sent>("sent_bytes"),
-                field<&T::received>("received_bytes"));
+  return fields(field<&T::to>(), field<&T::round_trip>(), field<&T::microbatches>(),
+                field<&T::sent>("sent_bytes"), field<&T::received>("received_bytes"));
 }
-static_assert(lists_every_field<LinkStats>());
 
 struct PipelineStats {
   ReplicaId replica;
@@ -84,13 +78,9 @@ struct PipelineStats {
 };
 constexpr auto fields_of(Of<PipelineStats>) {
   using T = PipelineStats;
-  return fields(field<&T::replica>("replica"), field<&T::step>("step"), field<&T::queued>("queued"),
-                field<&T::in_flight>("in_flight"), field<&T::service>("service"),
-                field<&T::microbatches>("microbatches"), field<&T::recomputed>("recomputed"),
-                field<&T::dropped>("dropped"), field<&T::added_again>("added_again"),
-                field<&T::busy>("busy"), field<&T::links>("links"));
+  return fields<&T::replica, &T::step, &T::queued, &T::in_flight, &T::service, &T::microbatches,
+                &T::recomputed, &T::dropped, &T::added_again, &T::busy, &T::links>();
 }
-static_assert(lists_every_field<PipelineStats>());
 
 namespace swarm {
 

@@ -19,9 +19,8 @@ struct RefusalCount {
 };
 constexpr auto fields_of(Of<RefusalCount>) {
   using T = RefusalCount;
-  return fields(field<&T::reason>("reason"), field<&T::count>("count"));
+  return fields<&T::reason, &T::count>();
 }
-static_assert(lists_every_field<RefusalCount>());
 
 // One entry for each reason that has occurred; of several entries the last counts.
 inline constexpr std::size_t kRefusalReasonsMax = enumerator_count<RefusalReason>();

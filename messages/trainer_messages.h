@@ -25,12 +25,9 @@ struct TrainerReady {
 };
 constexpr auto fields_of(Of<TrainerReady>) {
   using T = TrainerReady;
-  return fields(field<&T::slot>("slot"), field<&T::device>("device"),
-                field<&T::peer_address>("peer_address"), field<&T::libraries>("libraries"),
-                field<&T::protocol>("protocol"), field<&T::holds>("holds"),
-                field<&T::hears_relays>("hears_relays"));
+  return fields<&T::slot, &T::device, &T::peer_address, &T::libraries, &T::protocol, &T::holds,
+                &T::hears_relays>();
 }
-static_assert(lists_every_field<TrainerReady>());
 
 // Files of a checkpoint are in the folder the command named; the agent hashes and uploads them.
 struct CheckpointReady {
@@ -46,12 +43,10 @@ struct CheckpointReady {
 };
 constexpr auto fields_of(Of<CheckpointReady>) {
   using T = CheckpointReady;
-  return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
-                field<&T::key>("key"), field<&T::sample>("sample", at_most(kSampleBytesMax)),
-                field<&T::files>("files", at_most(kCheckpointFilesMax)),
-                field<&T::anchor>("anchor"));
+  return fields(field<&T::replica>(), field<&T::checkpoint>(), field<&T::key>(),
+                field<&T::sample>(at_most(kSampleBytesMax)),
+                field<&T::files>(at_most(kCheckpointFilesMax)), field<&T::anchor>());
 }
-static_assert(lists_every_field<CheckpointReady>());
 
 // How many its port has turned away since it began; said when that has changed.
 struct PortRefusals {
@@ -60,9 +55,8 @@ struct PortRefusals {
 };
 constexpr auto fields_of(Of<PortRefusals>) {
   using T = PortRefusals;
-  return fields(field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)));
+  return fields(field<&T::refusals>(at_most(kRefusalReasonsMax)));
 }
-static_assert(lists_every_field<PortRefusals>());
 
 using FromTrainer =
     std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
@@ -78,9 +72,8 @@ struct LoadReplica {
 };
 constexpr auto fields_of(Of<LoadReplica>) {
   using T = LoadReplica;
-  return fields(field<&T::assign>("assign"), field<&T::checkpoint_folder>("checkpoint_folder"));
+  return fields<&T::assign, &T::checkpoint_folder>();
 }
-static_assert(lists_every_field<LoadReplica>());
 
 struct WriteCheckpointTo {
   ReplicaId replica;
@@ -90,10 +83,8 @@ struct WriteCheckpointTo {
 };
 constexpr auto fields_of(Of<WriteCheckpointTo>) {
   using T = WriteCheckpointTo;
-  return fields(field<&T::replica>("replica"), field<&T::command>("command"),
-                field<&T::folder>("folder"));
+  return fields<&T::replica, &T::command, &T::folder>();
 }
-static_assert(lists_every_field<WriteCheckpointTo>());
 
 struct StopTrainer {
   bool operator==(const StopTrainer&) const = default;

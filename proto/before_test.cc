@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 
+#include "job/job_rules.h"
 #include "proto/convert.h"
 #include "proto/convert_logs.h"
 #include "proto/job_spec_fields.h"
@@ -122,11 +123,25 @@ TEST(VersionBefore, AJobThatUsesNothingNewHasNoNewFields) {
             R"({"name":"kjv","data":{"train":"/data/kjv.txt"},"sync":{"algorithm":"diloco"}})");
 }
 
+TEST(VersionBefore, AgentsGetNoTextsForPeople) {
+  JobSpec spec = small_spec();
+  spec.description = "a first try";
+  const std::string sent = sent_spec(for_agents(spec));
+  EXPECT_EQ(sent, R"({"data":{"train":"/data/kjv.txt"},"sync":{"algorithm":"diloco"}})");
+  const auto read = read_kept_spec(sent);
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec, for_agents(spec));
+  EXPECT_TRUE(read_spec_json(sent).problems) << "a person has to name a job";
+}
+
 TEST(VersionBefore, WhatIsSentIsTheSameJob) {
   for (const char* more :
        {"", "[sync]\nalgorithm = 'none'\n", "[sync]\nalgorithm = 'ddp'\ncodec = 'fp32'\n",
         "[sync]\nalgorithm = 'local_sgd'\nevery = 7\n", "[sync]\nalgorithm = 'async'\n",
         "[sync]\nevery = '30s'\n[sync.outer]\nlr = 1.0\nmomentum = 0.0\n",
+        "[sync.outer]\nmethod = 'sgd'\n", "[sync.outer]\nmethod = 'sgd'\nlr = 0.5\n",
+        "[sync.outer]\nmethod = 'adam'\n", "[sync.outer]\nmethod = 'adam'\nlr = 0.9\n",
+        "[sync.outer]\nmethod = 'adam'\nbeta1 = 0.5\neps = 0.1\n",
         "[sync]\ntopology = 'moshpit'\ncodec = 'fp32'\n",
         "[model]\nlayers = 3\n[model.rope]\ntheta = 1e6\n",
         "[swarm]\nstages = 2\n[train]\nbetas = [0.8, 0.9]\n"}) {

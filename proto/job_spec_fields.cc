@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "job/field_checker.h"
-#include "job/job_options.h"
 #include "proto/near_word.h"
 
 namespace shoal::proto {
@@ -154,7 +153,7 @@ Json schema_of() {
 
 // ---- fields whose text is not that of their member
 
-std::string read_betas(const Json& from, JobOptions& to) {
+std::string read_betas(const Json& from, JobSpec& to) {
   const bool two =
       from.is_array() && from.size() == 2 && from[0].is_number() && from[1].is_number();
   if (!two) return "must be an array of two numbers, e.g. [0.9, 0.99], got " + given(from);
@@ -162,23 +161,21 @@ std::string read_betas(const Json& from, JobOptions& to) {
   to.train.beta2 = from[1].get<double>();
   return {};
 }
-Json write_betas(const JobOptions& from) {
-  return Json::array({from.train.beta1, from.train.beta2});
-}
+Json write_betas(const JobSpec& from) { return Json::array({from.train.beta1, from.train.beta2}); }
 
 Json betas_schema() {
   return {{"type", "array"}, {"items", {{"type", "number"}}}, {"minItems", 2}, {"maxItems", 2}};
 }
 
 constexpr std::string_view kAuto = "auto";
-std::string read_stages(const Json& from, JobOptions& to) {
+std::string read_stages(const Json& from, JobSpec& to) {
   if (from.is_string() && from.get<std::string>() == kAuto) return to.swarm.stages = 0, "";
   if (!from.is_number_integer() || from.get<std::int64_t>() < 1) {
     return "must be 'auto' or a whole number from 1, got " + given(from);
   }
   return read_value(from, to.swarm.stages);
 }
-Json write_stages(const JobOptions& from) {
+Json write_stages(const JobSpec& from) {
   return from.swarm.stages == 0 ? Json(kAuto) : Json(from.swarm.stages);
 }
 
@@ -203,7 +200,7 @@ std::int64_t seconds_of(const std::string& text) {
   return 0;
 }
 
-std::string read_every(const Json& from, JobOptions& to) {
+std::string read_every(const Json& from, JobSpec& to) {
   if (!from.is_string()) {
     to.sync.every_s = 0;
     const std::string problem = read_value(from, to.sync.every);
@@ -216,7 +213,7 @@ std::string read_every(const Json& from, JobOptions& to) {
          "got " +
          given(from);
 }
-Json write_every(const JobOptions& from) {
+Json write_every(const JobSpec& from) {
   if (from.sync.every_s == 0) return from.sync.every.count();
   for (const TimeUnit& unit : kTimeUnits) {
     if (from.sync.every_s % unit.seconds != 0) continue;
@@ -229,8 +226,8 @@ Json write_every(const JobOptions& from) {
 struct OwnForm {
   std::string_view table, first, second;  // of the members; empty: there is one
   std::string_view key;
-  std::string (*read)(const Json& from, JobOptions& to);
-  Json (*write)(const JobOptions& from);
+  std::string (*read)(const Json& from, JobSpec& to);
+  Json (*write)(const JobSpec& from);
   Json (*schema)();
 };
 constexpr OwnForm kOwnForms[] = {
@@ -247,11 +244,11 @@ auto& reach(auto& spec) {
 }
 
 template <auto... kPath>
-std::string read_member(const Json& from, JobOptions& to) {
+std::string read_member(const Json& from, JobSpec& to) {
   return read_value(from, reach<kPath...>(to));
 }
 template <auto... kPath>
-Json write_member(const JobOptions& from) {
+Json write_member(const JobSpec& from) {
   return write_value(reach<kPath...>(from));
 }
 
@@ -277,7 +274,7 @@ void add_fields(const FieldList<kMembers...>& list, const std::string& table, Fo
 
 template <auto... kPath>
 void add_field(const std::string& name, const std::string& table, Form& form) {
-  using Member = std::remove_cvref_t<decltype(reach<kPath...>(std::declval<JobOptions&>()))>;
+  using Member = std::remove_cvref_t<decltype(reach<kPath...>(std::declval<JobSpec&>()))>;
   if constexpr (HasFields<Member>) {
     const std::string path = table.empty() ? name : table + "/" + name;
     form.tables.push_back({table, name, path});
@@ -297,7 +294,7 @@ void add_fields(const FieldList<kMembers...>& list, const std::string& table, Fo
 const Form& form() {
   static const Form kForm = [] {
     Form form;
-    add_fields<>(kFields<JobOptions>, "", form);
+    add_fields<>(kFields<JobSpec>, "", form);
     return form;
   }();
   return kForm;
@@ -323,7 +320,7 @@ Json spec_schema() {
   };
   for (const SpecField& field : spec_fields()) {
     Json& entry = at(field.table)[field.key] = field.schema();
-    const Json usual = field.write(JobOptions{});
+    const Json usual = field.write(JobSpec{});
     if (!usual.is_null() && usual != "" && usual != Json::object()) entry["default"] = usual;
   }
   return properties;

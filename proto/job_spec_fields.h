@@ -1,5 +1,5 @@
 // The fields of a job's text, TOML and JSON alike, out of the lists beside the
-// structs of job/job_options.h: a member is a key by the same name, a struct a
+// structs of job/job_spec.h: a member is a key by the same name, a struct a
 // table. The few whose text is another one (betas, sync.every, swarm.stages)
 // have a form of their own.
 #pragma once
@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "job/job_options.h"
+#include "job/job_spec.h"
 
 namespace shoal::proto {
 
@@ -18,8 +18,8 @@ struct SpecField {
   std::string table;  // "sync/outer"; "" for the top level
   std::string key;
   // Empty, or what was given and what is accepted.
-  std::string (*read)(const nlohmann::ordered_json& from, JobOptions& to);
-  nlohmann::ordered_json (*write)(const JobOptions& from);
+  std::string (*read)(const nlohmann::ordered_json& from, JobSpec& to);
+  nlohmann::ordered_json (*write)(const JobSpec& from);
   nlohmann::ordered_json (*schema)();  // JSON Schema of its type
 };
 

@@ -10,7 +10,7 @@
 
 #include "job/field_checker.h"
 #include "job/ineffective_options.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "proto/job_spec_fields.h"
 #include "proto/near_word.h"
 #include "proto/toml_tree.h"
@@ -175,11 +175,9 @@ std::string join(std::string_view path, std::string_view key) {
   return path.empty() ? "/" + std::string(key) : "/" + std::string(path) + "/" + std::string(key);
 }
 
-enum class Author { kPerson, kProgram };
-
 struct Reading {
   Author author;
-  JobOptions options;
+  JobSpec spec;
   std::vector<FieldError> errors;
   std::vector<const SpecField*>
       written;  // what the text says; the other fields have their defaults
@@ -187,7 +185,7 @@ struct Reading {
 
 void read_unknown(std::string_view path, const std::string& key, Reading& reading) {
   const RetiredKey* retired = retired_key(path, key);
-  if (retired != nullptr && reading.author == Author::kProgram) return;
+  if (retired != nullptr && reading.author == Author::kShoal) return;
   reading.errors.push_back(
       {join(path, key), retired ? std::string(retired->instead) : unknown_key(path, key)});
 }
@@ -202,7 +200,7 @@ void read_entry(std::string_view path, const std::string& key, const Json& value
   auto& errors = reading.errors;
   if (f != fields.end()) {
     reading.written.push_back(&*f);
-    if (auto problem = f->read(value, reading.options); !problem.empty())
+    if (auto problem = f->read(value, reading.spec); !problem.empty())
       errors.push_back({join(path, key), problem});
     return;
   }
@@ -234,9 +232,9 @@ bool explains(const FieldError& unread, const FieldError& broken) {
   return broken.pointer.starts_with(unread.pointer) || (is_data && broken.pointer == "/data/train");
 }
 
-void add_broken_rules(const JobOptions& options, std::vector<FieldError>& errors) {
+void add_broken_rules(const JobSpec& spec, Author author, std::vector<FieldError>& errors) {
   const std::size_t unread = errors.size();
-  for (FieldError& broken : validate(options)) {
+  for (FieldError& broken : validate(spec, author)) {
     const bool known =
         std::any_of(errors.begin(), errors.begin() + static_cast<std::ptrdiff_t>(unread),
                     [&](const FieldError& e) { return explains(e, broken); });
@@ -248,29 +246,32 @@ void add_broken_rules(const JobOptions& options, std::vector<FieldError>& errors
 // spec_to_json(): there an ineffective field may say its default, so that a spec of
 // the API can be submitted again.
 void add_ineffective_options(Reading& reading) {
-  const JobOptions usual = default_options(reading.options.sync.algorithm);
+  const JobSpec usual = default_spec(reading.spec.sync.algorithm, reading.spec.sync.outer.method);
   const bool whole = reading.written.size() == spec_fields().size();
-  for (FieldError& ineffective : ineffective_options(reading.options)) {
+  for (FieldError& ineffective : ineffective_options(reading.spec)) {
     const auto written = std::find_if(
         reading.written.begin(), reading.written.end(),
         [&](const SpecField* each) { return join(each->table, each->key) == ineffective.pointer; });
     if (written == reading.written.end()) continue;
-    if (whole && (*written)->write(reading.options) == (*written)->write(usual)) continue;
+    if (whole && (*written)->write(reading.spec) == (*written)->write(usual)) continue;
     reading.errors.push_back(std::move(ineffective));
   }
 }
 
-// The algorithm is looked at before all other fields: the defaults of the
-// others follow from it.
-JobOptions defaults_for(const Json& root) {
-  const auto sync = root.find("sync");
-  if (sync == root.end() || !sync->is_object()) return default_options(SyncAlgorithm::kDiloco);
-  const auto word = sync->find("algorithm");
-  if (word == sync->end()) return default_options(SyncAlgorithm::kDiloco);
-  const auto algorithm =
-      word->is_string() ? parse_enumerator<SyncAlgorithm>(word->get<std::string>()) : std::nullopt;
-  // What cannot be read is refused when its turn comes.
-  return algorithm ? default_options(*algorithm) : JobOptions{};
+// The choice at this place; `usual` where the text has none, or one that cannot be read, which is
+// refused when its turn comes.
+template <typename Choice>
+Choice choice_at(const Json& root, const char* pointer, Choice usual) {
+  const Json::json_pointer place(pointer);
+  if (!root.contains(place) || !root.at(place).is_string()) return usual;
+  return parse_enumerator<Choice>(root.at(place).get<std::string>()).value_or(usual);
+}
+
+// The algorithm and the outer optimizer are looked at before all other fields: the defaults of the
+// others follow from them.
+JobSpec defaults_for(const Json& root) {
+  return default_spec(choice_at(root, "/sync/algorithm", SyncAlgorithm::kDiloco),
+                      choice_at(root, "/sync/outer/method", OuterMethod::kNesterov));
 }
 
 SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosition>& positions,
@@ -279,8 +280,8 @@ SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosit
   read_table(root, "", reading);
   auto& errors = reading.errors;
   const bool all_read = errors.empty();
-  add_broken_rules(reading.options, errors);
-  if (author == Author::kPerson && all_read) add_ineffective_options(reading);
+  add_broken_rules(reading.spec, author, errors);
+  if (author == Author::kSubmitter && all_read) add_ineffective_options(reading);
   for (FieldError& error : errors) {
     const auto at = positions.find(error.pointer);
     if (at == positions.end()) continue;
@@ -288,7 +289,8 @@ SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosit
                     std::to_string(at->second.column) + ")";
   }
   if (!errors.empty()) return {{}, SpecProblems{summary_of(errors), std::move(errors), false}};
-  return {spec_of(reading.options), {}};
+  reading.spec.sync = effective_sync(reading.spec);
+  return {std::move(reading.spec), {}};
 }
 
 SpecOrProblems syntax_error(std::string sentence) {
@@ -329,19 +331,18 @@ SpecOrProblems read_spec_toml(std::string_view text) {
   auto tree = read_toml(text);
   if (auto* sentence = std::get_if<std::string>(&tree)) return syntax_error(std::move(*sentence));
   const auto& read = std::get<TomlTree>(tree);
-  return read_tree(read.root, read.positions, Author::kPerson);
+  return read_tree(read.root, read.positions, Author::kSubmitter);
 }
 
-SpecOrProblems read_spec_json(std::string_view text) { return read_json(text, Author::kPerson); }
+SpecOrProblems read_spec_json(std::string_view text) { return read_json(text, Author::kSubmitter); }
 
-SpecOrProblems read_kept_spec(std::string_view json) { return read_json(json, Author::kProgram); }
+SpecOrProblems read_kept_spec(std::string_view json) { return read_json(json, Author::kShoal); }
 
 nlohmann::ordered_json spec_to_json(const JobSpec& spec) {
-  const JobOptions options = options_of(spec);
   Json root = Json::object();
   for (const SpecField& f : spec_fields()) {
     const std::string pointer = join(f.table, f.key);
-    root[Json::json_pointer(pointer)] = f.write(options);
+    root[Json::json_pointer(pointer)] = f.write(spec);
   }
   return root;
 }

@@ -31,8 +31,9 @@ struct SpecOrProblems {
 SpecOrProblems read_spec_toml(std::string_view text);
 SpecOrProblems read_spec_json(std::string_view text);
 
-// What spec_to_json() wrote, for the store, messages between processes and checkpoints: what an
-// ineffective field says is passed over, and so are keys that a former version had.
+// What spec_to_json() or sent_spec() wrote, for the store, messages between processes and
+// checkpoints: the name may be missing, what an ineffective field says is passed over, and so are
+// keys that a former version had.
 SpecOrProblems read_kept_spec(std::string_view json);
 
 nlohmann::ordered_json spec_to_json(

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::proto {
 namespace {
@@ -18,6 +18,7 @@ using testing::Not;
 
 constexpr const char* kFull = R"(
 name = "kjv"
+description = "a first\ntry"
 [model]
 family = "gpt2"
 layers = 5
@@ -76,18 +77,21 @@ batches = 11
 JobSpec full() {
   JobSpec spec;
   spec.name = "kjv";
+  spec.description = "a first\ntry";
   spec.model = {ModelFamily::kGpt2, 5, 96, 3, 3, 200, 64, 300};
   spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05, "corpus:tokenizer.json"};
   spec.train = {Steps(2000), 12,   4,         Optimizer::kMuon,  JoinMoments::kMoments,
                 2e-3,        1e-5, Steps(10), Schedule::kCosine, 0.2,
                 0.8,         0.99, 2.0,       Precision::kBf16,  42};
-  spec.sync = {DilocoSync{
-      StreamedRounds{.every = Steps(25),
-                     .fragments = 5,
-                     .overlap = Overlap{Steps(2), Blend{0.25}},
-                     .reduce = {Topology::kAuto, CodecKind::kFp32, Aggregator::kTrimmedMean},
-                     .clip = false},
-      OuterSpec{0.6, 0.8}}};
+  spec.sync = {.every = Steps(25),
+               .topology = Topology::kAuto,
+               .codec = CodecKind::kFp32,
+               .aggregator = Aggregator::kTrimmedMean,
+               .clip = false,
+               .fragments = 5,
+               .overlap_steps = Steps(2),
+               .blend = 0.25,
+               .outer = {0.6, 0.8}};
   spec.swarm = {1, 2, 9};
   spec.checkpoint = {7, 2};
   spec.eval = {3, 11};
@@ -117,7 +121,7 @@ TEST(SpecText, FieldsThatDoNotGoTogether) {
       minimal("[train]\nschedule = 'constant'\n[sync]\ncodec = 'sparse2'\ntopology = 'auto'\n"
               "feedback = 0.5\n[sync.outer]\nlr = 1\nmomentum = 0"));
   ASSERT_FALSE(sparse.problems) << sparse.problems->summary;
-  EXPECT_EQ(sparse.spec.sync.feedback(), 0.5);
+  EXPECT_EQ(sparse.spec.sync.feedback, 0.5);
   EXPECT_EQ(sparse.spec.train.schedule, Schedule::kConstant);
 }
 
@@ -241,37 +245,43 @@ TEST(SpecText, JsonRoundTrip) {
 
 TEST(SpecText, TheAlgorithmDecidesTheDefaultsWhereverItStands) {
   const auto ddp = read_spec_toml(minimal("[sync]\ncodec = 'int8'\nalgorithm = 'ddp'")).spec;
-  EXPECT_EQ(ddp.sync.every(), Steps(1));
-  EXPECT_EQ(ddp.sync.codec(), CodecKind::kInt8);
-  EXPECT_EQ(ddp.sync.outer(), (OuterSpec{1, 0}));
+  EXPECT_EQ(ddp.sync.every, Steps(1));
+  EXPECT_EQ(ddp.sync.codec, CodecKind::kInt8);
+  EXPECT_EQ(ddp.sync.outer, (OuterSpec{1, 0}));
   EXPECT_EQ(ddp.eval.every_rounds, 50);
   const auto averaged = read_spec_toml(minimal("[sync]\nalgorithm = 'local_sgd'")).spec;
-  EXPECT_EQ(averaged.sync.every(), Steps(50));
-  EXPECT_EQ(averaged.sync.outer(), (OuterSpec{1, 0}));
+  EXPECT_EQ(averaged.sync.every, Steps(50));
+  EXPECT_EQ(averaged.sync.outer, (OuterSpec{1, 0}));
   const auto async = read_spec_toml(minimal("[sync]\nalgorithm = 'async'\nquorum = 3")).spec;
-  EXPECT_EQ(async.sync.algorithm(), SyncAlgorithm::kAsync);
-  EXPECT_EQ(async.sync.quorum(), 3);
-  EXPECT_EQ(async.sync.outer(), (OuterSpec{0.9, 0.5}));
+  EXPECT_EQ(async.sync.algorithm, SyncAlgorithm::kAsync);
+  EXPECT_EQ(async.sync.quorum, 3);
+  EXPECT_EQ(async.sync.outer, (OuterSpec{0.9, 0.5}));
   EXPECT_EQ(spec_to_json(ddp), spec_to_json(read_spec_json(spec_to_json(ddp).dump()).spec));
 }
 
 TEST(SpecText, TheOuterStepsLrAndMomentumHaveDefaultsOfTheirOwn) {
-  EXPECT_EQ(read_spec_toml(minimal("")).spec.sync.outer(), (OuterSpec{0.9, 0.5}));
+  EXPECT_EQ(read_spec_toml(minimal("")).spec.sync.outer, (OuterSpec{0.9, 0.5}));
+  const auto other = read_spec_toml(minimal("[sync.outer]\nmethod = 'sgd'")).spec;
+  EXPECT_EQ(other.sync.outer, (OuterSpec{0.9, 0.5, OuterMethod::kSgd}));
+  const auto adam = read_spec_toml(minimal("[sync.outer]\nmethod = 'adam'")).spec;
+  EXPECT_EQ(adam.sync.outer.lr, 0.01) << "the method has a rate of its own";
+  const auto given = read_spec_toml(minimal("[sync.outer]\nlr = 0.05\nmethod = 'adam'")).spec;
+  EXPECT_EQ(given.sync.outer.lr, 0.05);
   const auto named = read_spec_toml(minimal("[sync.outer]\nmomentum = 0.9")).spec;
-  EXPECT_EQ(named.sync.outer(), (OuterSpec{0.9, 0.9}));
+  EXPECT_EQ(named.sync.outer, (OuterSpec{0.9, 0.9}));
 }
 
 TEST(SpecText, RoundsByStepsOrByTime) {
   const auto every = [](const std::string& text) {
     return read_spec_toml(minimal("[sync]\nevery = " + text));
   };
-  EXPECT_EQ(every("25").spec.sync.every(), Steps(25));
-  EXPECT_EQ(every("25").spec.sync.every_s(), 0);
+  EXPECT_EQ(every("25").spec.sync.every, Steps(25));
+  EXPECT_EQ(every("25").spec.sync.every_s, 0);
   for (const auto& [text, seconds] : {std::pair("30s", 30), std::pair("10m", 600),
                                       std::pair("2h", 7200), std::pair("90m", 5400)}) {
     const auto read = every("'" + std::string(text) + "'");
     ASSERT_FALSE(read.problems) << read.problems->summary;
-    EXPECT_EQ(read.spec.sync.every_s(), seconds);
+    EXPECT_EQ(read.spec.sync.every_s, seconds);
     EXPECT_EQ(spec_to_json(read.spec)["sync"]["every"], text);
   }
   for (const char* text : {"'10'", "'m'", "'10 m'", "'-3s'", "'1.5h'", "'10min'", "2.5"}) {
@@ -282,7 +292,7 @@ TEST(SpecText, RoundsByStepsOrByTime) {
 TEST(SpecText, EagerUpdatesGoWithOverlap) {
   const auto read = read_spec_toml(minimal("[sync]\noverlap_steps = 5\neager = true"));
   ASSERT_FALSE(read.problems) << read.problems->summary;
-  EXPECT_TRUE(read.spec.sync.eager());
+  EXPECT_TRUE(read.spec.sync.eager);
   EXPECT_EQ(read_spec_json(spec_to_json(read.spec).dump()).spec, read.spec);
   EXPECT_EQ(refused(read_spec_toml(minimal("[sync]\neager = true"))).pointer, "/sync/eager");
   const auto type = refused(read_spec_toml(minimal("[sync]\noverlap_steps = 5\neager = 1")));
@@ -304,8 +314,8 @@ TEST(SpecText, JsonHasTheOrderOfToml) {
   const auto json = spec_to_json(full());
   std::vector<std::string> tables;
   for (const auto& [key, value] : json.items()) tables.push_back(key);
-  EXPECT_EQ(tables, (std::vector<std::string>{"name", "model", "data", "train", "sync", "swarm",
-                                              "checkpoint", "eval", "trainer"}));
+  EXPECT_EQ(tables, (std::vector<std::string>{"name", "description", "model", "data", "train",
+                                              "sync", "swarm", "checkpoint", "eval", "trainer"}));
   EXPECT_EQ(json["train"]["betas"].dump(), "[0.8,0.99]");
   EXPECT_EQ(json["sync"]["outer"]["lr"], 0.6);
 }
@@ -378,8 +388,8 @@ TEST(SpecText, TheWordsOfTheReduce) {
   const auto read = read_spec_toml(minimal(
       "[sync]\ntopology = 'allgather'\ncodec = 'sparse2'\n[sync.outer]\nlr = 1\nmomentum = 0"));
   ASSERT_FALSE(read.problems) << read.problems->summary;
-  EXPECT_EQ(read.spec.sync.topology(), Topology::kAllgather);
-  EXPECT_EQ(read.spec.sync.codec(), CodecKind::kSparse2);
+  EXPECT_EQ(read.spec.sync.topology, Topology::kAllgather);
+  EXPECT_EQ(read.spec.sync.codec, CodecKind::kSparse2);
   EXPECT_THAT(refused(read_spec_toml(minimal("[sync]\nclip = 1"))).detail,
               HasSubstr("must be true or false, got 1"));
   EXPECT_THAT(refused(read_spec_toml(minimal("[sync]\naggregator = 'median'"))).detail,

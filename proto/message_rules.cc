@@ -148,7 +148,7 @@ void check(Reader& reader, const CommitRecord& record) {
 void check(Reader& reader, HeldReplica& held) {
   reader.require(held.address.empty() || is_host_port_text(held.address), "address", kHostPort);
   check_fragments(reader, held.fragments, held.value_count);
-  if (!held.spec.name.empty()) {
+  if (held.spec != JobSpec{}) {
     check_cut(reader, held.cut, held.spec, held.stage);
     reader.require(held.record.step <= held.spec.train.steps, "record.step",
                    "must not be above train.steps");

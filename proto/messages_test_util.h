@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "messages/trainer_messages.h"
 
 namespace shoal::proto {
@@ -50,7 +50,7 @@ inline JobSpec spec() {
   spec.name = "kjv";
   spec.data.train = "/data/kjv.txt";
   spec.train.lr = 3e-4;
-  change_sync(spec, [](SyncOptions& sync) { sync.codec = CodecKind::kFp32; });
+  change_sync(spec, [](SyncSpec& sync) { sync.codec = CodecKind::kFp32; });
   return spec;
 }
 

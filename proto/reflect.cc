@@ -69,9 +69,9 @@ void put(const std::string& value, WritePlace to) {
                        : r->SetString(&to.message, field, std::move(sent));
 }
 
-// Without a name: not said.
+// The default spec is not valid: it stands for no spec.
 void put(const JobSpec& value, WritePlace to) {
-  if (!value.name.empty()) put(sent_spec(value), to);
+  if (value != JobSpec{}) put(sent_spec(value), to);
 }
 
 void put(const Digest& value, WritePlace to) {

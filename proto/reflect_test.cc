@@ -36,7 +36,7 @@ Covered compare_fields(const Descriptor& message, Problems& problems) {
     using Member = typename Unwrapped<std::remove_cvref_t<decltype(member)>>::Type;
     const WireField& here = *field++;
     if (here.field != nullptr) covered.insert(here.field);
-    if constexpr (HasFields<Member>) {
+    if constexpr (IsPart<Member>) {
       if (here.field == nullptr) {
         covered.merge(compare_fields<Member>(message, problems));
       } else if (here.field->message_type() != nullptr) {
@@ -70,7 +70,7 @@ struct Pulse {
 };
 constexpr auto fields_of(Of<Pulse>) {
   using T = Pulse;
-  return fields(field<&T::sequence>("sequence"), field<&T::mood>("mood"));
+  return fields<&T::sequence, &T::mood>();
 }
 
 TEST(Reflect, NamesWhatOneSideLacks) {

@@ -1,17 +1,18 @@
 #include "proto/sent_spec.h"
 
+#include "job/job_rules.h"
 #include "proto/job_spec_fields.h"
 
 namespace shoal::proto {
 
 std::string sent_spec(const JobSpec& spec) {
   using Json = nlohmann::ordered_json;
-  const JobOptions options = options_of(spec);
-  const JobOptions usual = default_options(options.sync.algorithm);
+  JobSpec usual = default_spec(spec.sync.algorithm, spec.sync.outer.method);
+  usual.sync.outer.method = OuterMethod::kNesterov;  // so that another one is sent
   Json root = Json::object();
   for (const SpecField& f : spec_fields()) {
-    Json value = f.write(options);
-    // The algorithm decides the defaults of others.
+    Json value = f.write(spec);
+    // The algorithm, and after it the outer optimizer, decides the defaults of others.
     const bool decides = f.table == "sync" && f.key == "algorithm";
     if (!decides && value == f.write(usual)) continue;
     const std::string table = f.table.empty() ? "" : "/" + f.table;

@@ -40,7 +40,7 @@ struct Unwrapped<std::optional<T>> : Unwrapped<T> {};
 using Label = std::pair<std::string, std::string>;
 // Others than a job's specification, which is one text.
 template <typename T>
-concept IsPart = HasFields<T>;
+concept IsPart = HasFields<T> && !std::is_same_v<T, JobSpec>;
 template <typename T>
 concept Text = std::is_same_v<T, std::string> || std::is_same_v<T, JobSpec> || std::is_enum_v<T>;
 
@@ -64,7 +64,7 @@ constexpr FieldDescriptor::CppType wire_type() {
   } else if constexpr (std::is_same_v<T, double>) {
     return FieldDescriptor::CPPTYPE_DOUBLE;
   } else {
-    static_assert(HasFields<T> || std::is_same_v<T, Digest> || std::is_same_v<T, Label>);
+    static_assert(IsPart<T> || std::is_same_v<T, Digest> || std::is_same_v<T, Label>);
     return FieldDescriptor::CPPTYPE_MESSAGE;
   }
 }

@@ -100,7 +100,7 @@ def xid(host):
 
 
 def is_in_store(host):
-    with sqlite3.connect(f"file:{host.data_of_coordinator() / 'shoal.db'}?mode=ro", uri=True) as store:
+    with sqlite3.connect(f"file:{host.data_of_coordinator() / 'state.db'}?mode=ro", uri=True) as store:
         rows = store.execute("SELECT * FROM agents").fetchall()
     return "GPU-c" in repr(rows)
 

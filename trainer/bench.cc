@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/prng.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"
 #include "transfer/file_writer.h"
@@ -116,7 +116,7 @@ int bench(const BenchOptions& options) {
   spec.data.train = "random tokens";
   spec.train.batch = options.batch;
   spec.train.precision = options.precision;
-  const auto problems = validate(options_of(spec));
+  const auto problems = validate(spec);
   if (!problems.empty()) return complain(problems[0].pointer + ": " + problems[0].detail);
   const RandomText text(options.model);
   if (!text.written()) return complain(to_string(text.written().error()));

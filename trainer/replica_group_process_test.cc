@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "trainer/model/group_leader.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"

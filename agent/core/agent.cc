@@ -6,7 +6,7 @@
 #include "agent/core/state.h"
 #include "base/field_digest.h"
 #include "base/overloaded.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::agent {
 namespace {

@@ -118,6 +118,7 @@ class AgentFixture : public testing::Test {
   static Assign assign(std::uint64_t replica, std::int32_t device = 0) {
     Assign message{.replica = ReplicaId(replica), .job = JobId(1), .device = device};
     message.source.key = {JobId(1), 0, 0};
+    message.spec.name = "mine";  // as a coordinator before protocol 8 says it
     return message;
   }
   static Assign assign_from_checkpoint(std::uint64_t replica, std::int32_t device,

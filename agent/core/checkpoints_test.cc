@@ -174,7 +174,7 @@ TEST_F(CheckpointTest, AnotherWriterTakesTheFilesOver) {
 TEST_F(CheckpointTest, InGroupsAnotherWriterWritesItsOwnFiles) {
   write_and_hash();
   auto other = assign(2, 1);
-  other.spec.sync = {GroupsSync{}};
+  other.spec.sync.topology = Topology::kMoshpit;
   hear(other);
   trainer_says(1, loaded(2));
   hear(ToReplica<WriteCheckpoint>{ReplicaId(2), {kCheckpoint, key(3)}});

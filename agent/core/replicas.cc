@@ -120,7 +120,11 @@ void Agent::State::load_what_is_ready() {
 // checkpoint of another cut. An earlier start of the daemon began it; the next process of the slot
 // is of this version.
 bool Agent::State::is_too_old_for(const Replica& replica) const {
-  constexpr std::int32_t kFirstWithPartFiles = 5;
+  constexpr std::int32_t kFirstWithPartFiles = 5, kFirstWithOuterMethods = 8;  // and e5m2
+  const SyncSpec& sync = replica.assign.spec.sync;
+  const bool is_new = sync.codec == CodecKind::kE5m2 || sync.outer.method != OuterMethod::kNesterov;
+  const std::int32_t spoken = trainers[static_cast<std::size_t>(replica.slot)].protocol;
+  if (is_new && spoken < kFirstWithOuterMethods) return true;
   if (replica.assign.source.kind != SourceKind::kCheckpoint) return false;
   const bool other_cut = replica.assign.checkpoint_parts > 0;
   return trainers[static_cast<std::size_t>(replica.slot)].protocol <
@@ -134,9 +138,11 @@ void Agent::State::replace_trainer(std::int32_t slot) {
   trainer.due = now + options.drain_limit;
 }
 
-// False: its files are not here.
+// False: its files are not here. Checkpoints and Python programs show the name of the job, and
+// trainers before protocol 8 require one.
 bool Agent::State::say_load(const Replica& replica) {
   LoadReplica load{replica.assign, ""};
+  load.assign.spec.name = job_name(replica.assign);
   if (replica.assign.source.kind == SourceKind::kCheckpoint) {
     const Fetch* fetch = fetches.find(source_of(replica.assign));
     if (fetch == nullptr || !fetch->complete) return false;

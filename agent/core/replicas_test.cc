@@ -22,6 +22,22 @@ TEST_F(ReplicasTest, AnAssignGoesToItsTrainerOnce) {
   EXPECT_THAT(effects_, IsEmpty());
 }
 
+TEST_F(ReplicasTest, ATrainerGetsTheNameOfTheJobFromTheSignedRecord) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  Assign signed_one = assign(1, 0), unsigned_one = assign(2, 1);
+  signed_one.spec.name = unsigned_one.spec.name = "";
+  signed_one.record.proof.job_name = "kjv";
+  hear(signed_one);
+  ASSERT_THAT(told<LoadReplica>(0), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(0)[0].assign.spec.name, "kjv");
+  hear(unsigned_one);
+  ASSERT_THAT(told<LoadReplica>(1), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(1)[0].assign.spec.name, "job-1");
+}
+
 // A joiner that is behind is named the newer round, also once it has said that it loaded; what it
 // holds then is kept with the record of that round.
 TEST_F(ReplicasTest, AJoinersAssignIsPassedOnAgain) {

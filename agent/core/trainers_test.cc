@@ -233,7 +233,7 @@ TEST_F(TrainersTest, ATrainerOfAnotherProtocolIsNotUsed) {
   ASSERT_THAT(failed, SizeIs(1));
   EXPECT_THAT(
       failed[0].detail,
-      HasSubstr("it speaks protocol 3, shoal-agent 0.1.0 speaks protocol 4 to 7 (install both"));
+      HasSubstr("it speaks protocol 3, shoal-agent 0.1.0 speaks protocol 4 to 8 (install both"));
 }
 
 }  // namespace

@@ -325,7 +325,7 @@ class Runtime::Impl {
            fmt::format("joined as {}, incarnation {}", to_string(w->agent), w->incarnation.n));
     } else if (const auto* a = std::get_if<Assign>(&message)) {
       note(LogLevel::kInfo, a->replica,
-           fmt::format("{} of job {} assigned to device {}", to_string(a->replica), a->spec.name,
+           fmt::format("{} of job {} assigned to device {}", to_string(a->replica), job_name(*a),
                        a->device));
     } else if (const auto* r = std::get_if<Release>(&message)) {
       note(LogLevel::kInfo, r->replica,

@@ -9,7 +9,6 @@
 #include "agent/host/host_memory.h"
 #include "agent/host/program_launch.h"
 #include "base/digest.h"
-#include "job/job_options.h"
 
 namespace shoal::agent {
 

@@ -19,7 +19,6 @@
 #include "agent/host/roster.h"
 #include "agent/host/trainer_process.h"
 #include "base/log_lines.h"
-#include "job/job_options.h"
 
 namespace shoal::agent {
 

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "outer_opt/core/codec/codec_traits.h"
 
 namespace shoal::bench {
@@ -22,7 +22,7 @@ constexpr std::int64_t kManySeeds = 8;
 
 Arm arm_of(SyncAlgorithm algorithm, std::int64_t every, std::int64_t workers) {
   Arm arm;
-  arm.sync = default_options(algorithm).sync;
+  arm.sync = default_spec(algorithm).sync;
   arm.group = to_string(algorithm);
   arm.name = arm.group;
   arm.workers = workers;
@@ -65,6 +65,16 @@ Arm with_outer(const Arm& base, double lr, double momentum) {
   std::snprintf(what, sizeof what, "outer %g/%g", lr, momentum);
   Arm arm = variant(base, "outer", what);
   arm.sync.outer = {lr, momentum};
+  return arm;
+}
+
+// Another outer optimizer with its usual options.
+Arm with_outer_method(const Arm& base, OuterMethod method) {
+  const OuterSpec outer = default_spec(SyncAlgorithm::kDiloco, method).sync.outer;
+  char what[48];
+  std::snprintf(what, sizeof what, "outer %s %g", to_string(method), outer.lr);
+  Arm arm = variant(base, "outer", what);
+  arm.sync.outer = outer;
   return arm;
 }
 
@@ -196,6 +206,10 @@ std::vector<Arm> outer_arms(std::int64_t every, std::int64_t workers) {
   std::vector<Arm> arms;
   for (const OuterSpec& outer : kOuterTried) {
     arms.push_back(with_outer(base, outer.lr, outer.momentum));
+  }
+  for (const OuterTraits& traits : kOuterTraits) {
+    if (traits.method == base.sync.outer.method) continue;
+    arms.push_back(with_outer_method(base, traits.method));
   }
   return arms;
 }

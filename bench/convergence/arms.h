@@ -2,7 +2,7 @@
 // same text with the same number of inner steps per worker. Values only.
 //
 // An arm is what a job is that says nothing but its name: codec, outer step, clipping and topology
-// are default_options()'s where the name does not say otherwise.
+// are default_spec()'s where the name does not say otherwise.
 //
 // Rules of the comparison (they decide whether the figures mean anything): every arm with an inner
 // loop of its own is tuned on its own, by factors of two in the inner learning rate; arms that
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "job/job_spec.h"
 
 namespace shoal::bench {
@@ -31,7 +31,7 @@ enum class AfterDrop {
 struct Arm {
   std::string name;
   std::string group;         // of a table and of one line in the plot
-  SyncOptions sync;          // algorithm, every, codec, feedback, outer, clip
+  SyncSpec sync;             // algorithm, every, codec, feedback, outer, clip
   std::int64_t workers = 4;  // 1: one worker alone
   double dropped = 0;        // probability that a worker's contribution to a round is lost
   AfterDrop after_drop = AfterDrop::kStartsOver;

@@ -11,7 +11,7 @@
 #include "bench/convergence/report.h"
 #include "bench/convergence/stored_order.h"
 #include "bench/reduce_in_memory.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::bench {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 TEST(Convergence, AnArmIsWhatAJobIsThatSaysNothingElse) {
   for (const Arm& arm : all_arms(4)) {
     if (arm.name != "diloco H=50") continue;
-    EXPECT_EQ(arm.sync, default_options(SyncAlgorithm::kDiloco).sync);
+    EXPECT_EQ(arm.sync, default_spec(SyncAlgorithm::kDiloco).sync);
     return;
   }
   FAIL() << "no arm of all defaults";
@@ -92,8 +92,9 @@ TEST_F(TinyTraining, WorkersShareNoSequenceInTheOrderOfDatasets) {
 TEST_F(TinyTraining, EveryArmLearnsAndARunCanBeRepeated) {
   for (const char* name :
        {"one worker", "ddp", "local_sgd H=25", "diloco H=50", "diloco H=50, outer 1/0",
-        "diloco H=25, ring, int8", "diloco H=25, moshpit, outer 1/0.5",
-        "diloco H=25, gossip, outer 1/0.5", "diloco H=50, 2 fragments, overlap 5, blend 0.5",
+        "diloco H=50, outer sgd 0.9", "diloco H=25, ring, int8",
+        "diloco H=25, moshpit, outer 1/0.5", "diloco H=25, gossip, outer 1/0.5",
+        "diloco H=50, 2 fragments, overlap 5, blend 0.5",
         "diloco H=50, 1 fragment, overlap 5, blend 0, eager",
         "diloco H=25, half dropped, progress lost", "diloco H=25, half dropped, progress kept",
         "diloco H=25, half dropped, moved with the anchor", "one worker, muon", "ddp, muon",
@@ -103,6 +104,13 @@ TEST_F(TinyTraining, EveryArmLearnsAndARunCanBeRepeated) {
     EXPECT_EQ(run_of.curve.size(), 4u) << name;
     EXPECT_EQ(run_of.final_loss(), run(name).final_loss()) << name;
   }
+}
+
+// A round moves each value by about the learning rate, and there are eight.
+TEST_F(TinyTraining, OuterAdamLearnsAndARunCanBeRepeated) {
+  const double loss = run("diloco H=25, outer adam 0.01").final_loss();
+  EXPECT_LT(loss, 5.5) << "log(256) = 5.545";
+  EXPECT_EQ(loss, run("diloco H=25, outer adam 0.01").final_loss());
 }
 
 TEST_F(TinyTraining, TheClipHoldsAnAttackerThatDestroysAPlainMean) {

@@ -40,8 +40,9 @@ Trajectory run_of(const Json& line) {
 
 std::string run_key(const Setting& setting, const Arm& arm, double lr, std::uint64_t seed) {
   const ModelSpec& model = setting.model;
-  const SyncOptions& sync = arm.sync;  // defaults change, and a name may stay
-  const Json job = {sync.outer.lr, sync.outer.momentum, to_string(sync.codec), sync.clip};
+  const SyncSpec& sync = arm.sync;  // defaults change, and a name may stay
+  Json job = {sync.outer.lr, sync.outer.momentum, to_string(sync.codec), sync.clip};
+  if (sync.outer.method != OuterMethod::kNesterov) job.push_back(to_string(sync.outer.method));
   const Json key = {arm.name,
                     arm.workers,
                     job,

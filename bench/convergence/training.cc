@@ -14,7 +14,7 @@
 #include "bench/convergence/stored_order.h"
 #include "bench/reduce_in_memory.h"
 #include "coordinator/core/decisions/arrivals.h"
-#include "job/job_options.h"
+#include "job/job_spec.h"
 #include "outer_opt/core/round/clip.h"
 #include "outer_opt/core/round/groups.h"
 #include "replica/core/outer_loop.h"
@@ -30,7 +30,7 @@ constexpr float kAttack = -10;
 constexpr std::uint64_t kFaultStream = 0xfa17;
 
 JobSpec spec_of(const Setting& setting, const Arm& arm, double lr, std::uint64_t seed) {
-  JobOptions spec;
+  JobSpec spec;
   spec.name = "convergence";
   spec.model = setting.model;
   spec.data.train = std::filesystem::absolute(setting.text).string();
@@ -42,7 +42,8 @@ JobSpec spec_of(const Setting& setting, const Arm& arm, double lr, std::uint64_t
   spec.train.warmup = Steps(std::min<std::int64_t>(50, setting.steps.count() / 10));
   spec.train.seed = seed;
   spec.sync = arm.sync;
-  return with_derived_fields(spec_of(spec));
+  spec.sync = effective_sync(spec);
+  return with_derived_fields(spec);
 }
 
 void must(const MaybeFailure& failure) {
@@ -221,7 +222,7 @@ class Swarm {
     plan.topology = in_groups() ? Topology::kButterfly : arm_.sync.topology;
     plan.codec = arm_.sync.codec;
     plan.aggregator = arm_.sync.aggregator;
-    plan.outer_lr = spec_.sync.outer().lr;
+    plan.outer_lr = spec_.sync.outer.lr;
     plan.value_count = outer_opt::value_count(workers_[0].loop->values_of(number_));
     return plan;
   }
@@ -240,7 +241,7 @@ class Swarm {
     }
     CommitRound commit;
     commit.key = key_of(round_);
-    commit.outer_lr = spec_.sync.outer().lr;
+    commit.outer_lr = spec_.sync.outer.lr;
     if (moves_with_anchor()) count_arrivals(commit);
     for (Worker& worker : workers_) settle(worker, commit);
     return true;

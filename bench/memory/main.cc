@@ -24,7 +24,7 @@
 #include "bench/guarded.h"
 #include "bench/memory/member.h"
 #include "bench/worker_processes.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "job/training_vectors.h"
 #include "outer_opt/core/codec/codec.h"
 #include "trainer/plain/threads.h"
@@ -42,38 +42,38 @@ struct Options {
 
 struct Mode {
   std::string name;
-  std::function<void(JobOptions&)> change;
+  std::function<void(JobSpec&)> change;
   int members = 2, joiners = 0;
   std::vector<std::string> commands = {"round", "round"};  // after load
 };
 
-void overlap(JobOptions& job) { job.sync.overlap_steps = Steps(2); }
+void overlap(JobSpec& job) { job.sync.overlap_steps = Steps(2); }
 
 std::vector<Mode> all_modes() {
   return {
-      {"fp32", [](JobOptions& job) { job.sync.codec = CodecKind::kFp32; }},
-      {"int8", [](JobOptions&) {}},
-      {"int4", [](JobOptions& job) { job.sync.codec = CodecKind::kInt4; }},
+      {"fp32", [](JobSpec& job) { job.sync.codec = CodecKind::kFp32; }},
+      {"int8", [](JobSpec&) {}},
+      {"int4", [](JobSpec& job) { job.sync.codec = CodecKind::kInt4; }},
       {"overlap", overlap},
       {"eager",
-       [](JobOptions& job) {
+       [](JobSpec& job) {
          overlap(job);
          job.sync.eager = true;
        }},
       {"sharded",
-       [](JobOptions& job) {
+       [](JobSpec& job) {
          job.sync.outer_state = OuterState::kSharded;
          job.swarm.min_replicas = 4;
        },
        4},
-      {"evaluation", [](JobOptions&) {}, 2, 0, {"round", "evaluate", "round", "evaluate"}},
+      {"evaluation", [](JobSpec&) {}, 2, 0, {"round", "evaluate", "round", "evaluate"}},
       {"checkpoint",
-       [](JobOptions& job) { job.checkpoint.every_rounds = 2; },
+       [](JobSpec& job) { job.checkpoint.every_rounds = 2; },
        2,
        0,
        {"round", "round", "checkpoint"}},
       {"source",
-       [](JobOptions& job) { job.train.join = JoinMoments::kMoments; },
+       [](JobSpec& job) { job.train.join = JoinMoments::kMoments; },
        2,
        1,
        {"round", "round", "join", "round"}},
@@ -106,7 +106,7 @@ class Scratch {
 };
 
 JobSpec spec_for(const Options& options, const Mode& mode, const Scratch& scratch) {
-  JobOptions job = options_of(JobSpec{});
+  JobSpec job;
   job.name = "memory";
   job.model = options.model;
   job.data.train = scratch.text();
@@ -116,7 +116,7 @@ JobSpec spec_for(const Options& options, const Mode& mode, const Scratch& scratc
   mode.change(job);
   const auto problems = validate(job);
   if (!problems.empty()) throw std::runtime_error(problems[0].pointer + ": " + problems[0].detail);
-  return with_derived_fields(spec_of(job));
+  return with_derived_fields(job);
 }
 
 constexpr double kSumBytes = 64 << 20;  // outer_opt/core/reduce/butterfly_session.h
@@ -135,10 +135,10 @@ struct Figures {  // bytes per parameter
 // bytes of it, whatever the codec.
 Figures planned_for(const JobSpec& spec, const Mode& mode, double parameters) {
   const ReplicaVectors vectors = replica_vectors(spec);
-  const CodecKind kind = spec.sync.codec();
+  const CodecKind kind = spec.sync.codec;
   const double encoded =
       static_cast<double>(outer_opt::codec(kind).encoded_size(1 << 20)) / (1 << 20);
-  const bool as_frames = kind != CodecKind::kFp32 && !spec.sync.eager();
+  const bool as_frames = kind != CodecKind::kFp32 && !spec.sync.eager;
   const double average = as_frames ? encoded : 4;
   // In the reduce alone: sums of the own part beside frames, or its frames beside values.
   const double part = 1.0 / mode.members;

@@ -161,9 +161,9 @@ struct MemoryMember::Running {
 
 // All members train the same sequences; what they hold does not depend on it.
 OpenRound MemoryMember::Running::opening(RoundNumber number) const {
-  const std::int64_t every = setup.spec.sync.every().count(), batch = setup.spec.train.batch;
+  const std::int64_t every = setup.spec.sync.every.count(), batch = setup.spec.train.batch;
   const std::int64_t from = (number - 1) * every, to = number * every;
-  const std::int64_t tail = setup.spec.sync.overlap_steps().count();
+  const std::int64_t tail = setup.spec.sync.overlap_steps.count();
   return {key_of(number), Steps(from), Steps(to), {{from * batch, (every + tail) * batch}}};
 }
 
@@ -171,16 +171,17 @@ ReducePlan MemoryMember::Running::plan() const {
   ReducePlan plan;
   plan.key = key_of(round);
   plan.attempt = 1;
-  plan.codec = setup.spec.sync.codec();
+  plan.codec = setup.spec.sync.codec;
   plan.value_count = values;
   plan.time_limit = kReduceLimit;
-  plan.outer_lr = setup.spec.sync.outer().lr;
+  plan.outer_lr = setup.spec.sync.outer.lr;
   for (int i = 0; i < setup.members; ++i) {
     plan.members.push_back({id_of(i), addresses[static_cast<std::size_t>(i)], 1, 1, 0, 0});
   }
   assign_parts(plan, std::vector<double>(plan.members.size(), 1.0 / setup.members));
-  if (setup.spec.sync.outer_state() == OuterState::kSharded) {
-    plan.owner_step = OwnerStep{setup.spec.sync.outer(), holders};
+  if (setup.spec.sync.outer_state == OuterState::kSharded) {
+    plan.owner_step =
+        OwnerStep{{setup.spec.sync.outer.lr, setup.spec.sync.outer.momentum}, holders};
   }
   return plan;
 }
@@ -220,14 +221,9 @@ Json MemoryMember::Running::run_round() {
           {id_of(i), addresses[static_cast<std::size_t>(i)], range.first, range.count});
     }
   }
-  CommitRound commit{key_of(round),
-                     1,
-                     vote.average,
-                     {0, 0, 0},
-                     false,
-                     opening(round + 1),
-                     setup.spec.sync.outer().lr};
-  commit.record.step = Steps(round * setup.spec.sync.every().count());
+  CommitRound commit{key_of(round),           1, vote.average, {0, 0, 0}, false, opening(round + 1),
+                     setup.spec.sync.outer.lr};
+  commit.record.step = Steps(round * setup.spec.sync.every.count());
   ++round;
   tell(std::move(commit));
   inbox.next<FromReplica<Applied>>();

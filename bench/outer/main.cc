@@ -18,7 +18,7 @@
 #include "bench/outer/small_training.h"
 #include "bench/statistics.h"
 #include "bench/tuning.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::bench {
 namespace {
@@ -35,13 +35,18 @@ struct Options {
 };
 
 std::vector<SmallArm> outer_arms(const std::vector<OuterSpec>& tried) {
-  const OuterSpec usual = default_options(SyncAlgorithm::kDiloco).sync.outer;
+  const OuterSpec usual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
   std::vector<SmallArm> arms = {{"ddp", Averaging::kGradients, {}},
                                 {"diloco", Averaging::kDiloco, usual}};
   for (const OuterSpec& outer : tried) {
     char name[64];
     std::snprintf(name, sizeof name, "diloco, outer %g/%g", outer.lr, outer.momentum);
     arms.push_back({name, Averaging::kDiloco, outer});
+  }
+  for (const OuterTraits& traits : kOuterTraits) {
+    if (traits.method == usual.method) continue;
+    arms.push_back({std::string("diloco, outer ") + to_string(traits.method), Averaging::kDiloco,
+                    default_spec(SyncAlgorithm::kDiloco, traits.method).sync.outer});
   }
   return arms;
 }
@@ -57,7 +62,7 @@ std::optional<OuterSpec> read_outer(const std::string& text) {
 }
 
 std::vector<SmallArm> drop_arms() {
-  const OuterSpec usual = default_options(SyncAlgorithm::kDiloco).sync.outer;
+  const OuterSpec usual = default_spec(SyncAlgorithm::kDiloco).sync.outer;
   const auto half = [&](const char* name, Averaging averaging, Lost lost) {
     return SmallArm{std::string("half dropped, ") + name, averaging, usual, 0.5, lost};
   };
@@ -203,7 +208,7 @@ void print_named(const LiarArm& arm, const std::vector<Named>& all) {
 void study_liars(const Options& options, SmallModel& model, std::int64_t rounds) {
   SmallLength length = options.length;
   length.rounds = rounds;
-  SmallArm arm{"liars", Averaging::kDiloco, default_options(SyncAlgorithm::kDiloco).sync.outer};
+  SmallArm arm{"liars", Averaging::kDiloco, default_spec(SyncAlgorithm::kDiloco).sync.outer};
   arm.liars = kLiarArms[0].setting;
   length.workers = kLiarArms[0].workers;
   const double lr = tune(

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "outer_opt/core/round/clip.h"
 #include "outer_opt/core/step/nesterov.h"
 #include "replica/core/outer_loop.h"
@@ -45,11 +45,11 @@ struct Worker {
 };
 
 JobSpec spec_of(const SmallArm& arm) {
-  JobOptions options = default_options(arm.averaging == Averaging::kAsync ? SyncAlgorithm::kAsync
-                                                                          : SyncAlgorithm::kDiloco);
-  options.sync.outer = arm.outer;
-  options.sync.codec = CodecKind::kFp32;
-  return spec_of(options);
+  JobSpec spec = default_spec(arm.averaging == Averaging::kAsync ? SyncAlgorithm::kAsync
+                                                                 : SyncAlgorithm::kDiloco);
+  spec.sync.outer = arm.outer;
+  spec.sync.codec = CodecKind::kFp32;
+  return spec;
 }
 
 RoundKey key_of(RoundNumber round) { return {JobId(1), 0, round}; }

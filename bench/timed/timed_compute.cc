@@ -2,69 +2,26 @@
 #include "bench/timed/timed_compute.h"
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
 #include <thread>
 
 #include "base/prng.h"
-#include "replica/checkpoint/part_file.h"
+#include "replica/checkpoint/part_reader.h"
+#include "replica/checkpoint/part_writer.h"
 #include "replica/core/learning_rate.h"
 #include "swarm/core/plan/cost_model.h"
 #include "swarm/pipeline/timed_compute.h"
-#include "transfer/file_writer.h"
 
 namespace shoal::bench {
 namespace {
 
 using replica::MaybeFailure;
 
-constexpr std::size_t kHeaderBytes = 256;  // of every file
-
-Error damaged(const std::filesystem::path& file) {
-  return {Code::kDataLoss, file.string() + " cannot be read, or has another size", "",
-          "take an older checkpoint"};
-}
-
-// The header of a safetensors file with one tensor.
-std::string header_of(std::size_t count) {
-  const std::string text = R"({"values":{"dtype":"F32","shape":[)" + std::to_string(count) +
-                           R"(],"data_offsets":[0,)" + std::to_string(4 * count) + "]}}";
-  std::string header(kHeaderBytes, ' ');
-  const std::uint64_t length = kHeaderBytes - sizeof length;
-  std::memcpy(header.data(), &length, sizeof length);
-  return header.replace(sizeof length, text.size(), text);
-}
-
-Result<FileEntry> write_vectors(const std::filesystem::path& path, const char* role,
-                                std::initializer_list<std::span<const float>> vectors) {
-  FileWriter file(path);
-  std::size_t count = 0;
-  for (const std::span<const float> values : vectors) count += values.size();
-  if (Status s = file.write(header_of(count)); !s.ok()) return s.error();
-  for (const std::span<const float> values : vectors) {
-    if (Status s = file.write(std::as_bytes(values)); !s.ok()) return s.error();
-  }
-  auto entry = file.finish();
-  if (entry) entry->role = role;
-  return entry;
-}
-
-// All of the file, as that many values each.
-Status read_vectors(const std::filesystem::path& path,
-                    std::initializer_list<std::pair<std::vector<float>*, std::size_t>> vectors) {
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(kHeaderBytes);
-  for (const auto& [values, count] : vectors) {
-    values->resize(count);
-    file.read(reinterpret_cast<char*>(values->data()),
-              static_cast<std::streamsize>(count * sizeof(float)));
-  }
-  return file ? Status() : damaged(path);
-}
-
 constexpr double kStageForward = 1.0 / 3;     // of a microbatch's time
 constexpr std::size_t kRunValues = 1 << 16;   // that have one scale
 constexpr std::size_t kLossValues = 1 << 16;  // that the loss is computed from, about
+
+// The one tensor of a stage.
+std::vector<TensorShape> values_of(std::int64_t count) { return {{"values", {count}, ""}}; }
 
 class TimedReplica final : public replica::Compute {
  public:
@@ -74,7 +31,7 @@ class TimedReplica final : public replica::Compute {
         units_(order.cut[static_cast<std::size_t>(order.stage)]),
         stage_(order.stage),
         step_time_(options.step),
-        adds_gradients_(spec_.sync.algorithm() == SyncAlgorithm::kDdp),
+        adds_gradients_(spec_.sync.algorithm == SyncAlgorithm::kDdp),
         values_(static_cast<std::size_t>(costs_.parameters(units_))),
         runs_((values_.size() + kRunValues - 1) / kRunValues) {}
 
@@ -305,48 +262,22 @@ Result<BlockTimes> TimedHost::measure_block(const MeasureBlock& asked) {
 
 Result<replica::WrittenPart> TimedHost::write_checkpoint(
     const std::filesystem::path& folder, const replica::CheckpointContent& content) {
-  std::filesystem::create_directories(folder);
-  const auto path = [&](const char* stem) {
-    return folder / replica::tensor_file(stem, content.stage, content.cut.size());
-  };
-  std::vector<FileEntry> files;
-  for (auto written :
-       {write_vectors(path("model"), replica::kRoleWeights, {content.anchor}),
-        write_vectors(path("outer"), replica::kRoleOuterMomentum, {content.momentum}),
-        write_vectors(path("optimizer"), replica::kRoleInner, {content.adam_m, content.adam_v})}) {
-    if (!written) return written.error();
-    files.push_back(std::move(*written));
-  }
-  return replica::write_part(folder, content, replica::digests_of(content), std::move(files));
+  return replica::write_part(folder, content, {values_of(std::ssize(content.anchor))});
 }
 
 Result<replica::Checkpoint> TimedHost::read_checkpoint(const std::filesystem::path& folder,
                                                        StageIndex stage) {
   auto head = replica::read_part(folder, stage);
   if (!head) return head.error();
-  replica::Checkpoint& checkpoint = head->checkpoint;
-  const auto path = [&](const char* stem) {
-    return folder / replica::tensor_file(stem, stage, checkpoint.cut.size());
-  };
-  const auto count = [&](const char* name) {
-    return static_cast<std::size_t>(head->value_counts[name]);
-  };
-  std::error_code failure;
-  const auto weights = std::filesystem::file_size(path("model"), failure);
-  if (failure || weights != kHeaderBytes + 4 * count("anchor")) return damaged(path("model"));
-  const auto size = std::filesystem::file_size(path("optimizer"), failure);
-  const auto moments = (std::max(size, kHeaderBytes) - kHeaderBytes) / sizeof(float) / 2;
-  if (failure) return damaged(path("optimizer"));
-  checkpoint.adam_step = checkpoint.step.count();  // every inner step is one of the optimizer
-  const Status read[] = {
-      read_vectors(path("model"), {{&checkpoint.anchor, count("anchor")}}),
-      read_vectors(path("outer"), {{&checkpoint.momentum, count("outer_momentum")}}),
-      read_vectors(path("optimizer"),
-                   {{&checkpoint.adam_m, moments}, {&checkpoint.adam_v, moments}})};
-  for (const Status& status : read) {
+  replica::Checkpoint checkpoint = head->checkpoint;
+  const std::int64_t count = head->value_counts["anchor"];
+  const replica::PartReader reader(folder, stage, *head, checkpoint.key);
+  for (const Status& status : {reader.read_weights(values_of(count), checkpoint.anchor),
+                               reader.read_outer(count, checkpoint.outer),
+                               reader.read_moments(count, count, checkpoint)}) {
     if (!status.ok()) return status.error();
   }
-  return std::move(checkpoint);
+  return checkpoint;
 }
 
 }  // namespace shoal::bench

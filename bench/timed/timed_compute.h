@@ -22,7 +22,7 @@ class TimedHost final : public replica::ComputeHost {
   replica::MaybeFailure guarded(const std::function<void()>& work) override;
   // A block takes its share of a step; embedding and head take nothing.
   Result<BlockTimes> measure_block(const MeasureBlock& asked) override;
-  // Each file of tensors has one, of all its values.
+  // The weights are one tensor.
   Result<replica::WrittenPart> write_checkpoint(const std::filesystem::path& folder,
                                                 const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::bench {
 namespace {
@@ -116,19 +116,18 @@ TEST_F(TimedComputeTest, StagesAddUpToTheModel) {
 
 TEST_F(TimedComputeTest, ACheckpointComesBack) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_timed_compute_test";
-  const std::vector<float> anchor{1, 2, 3}, momentum{4, 5, 6}, m{7}, v{8};
+  const std::vector<float> anchor{1, 2, 3}, momentum{4, 5, 6}, m{7, 8, 9}, v{3, 2, 1};
   const RoundKey key{JobId(3), 1, 9};
-  ASSERT_TRUE(host_
-                  .write_checkpoint(
-                      folder, {spec_, {{0, 4}}, 0, key, Steps(90), anchor, momentum, m, v, 90})
-                  .ok());
+  const replica::CheckpointContent content{
+      spec_, {{0, 4}}, 0, key, Steps(90), anchor, {{"momentum", momentum}}, m, v, 90};
+  ASSERT_TRUE(host_.write_checkpoint(folder, content).ok());
   const auto read = host_.read_checkpoint(folder, 0);
   ASSERT_TRUE(read.ok()) << to_string(read.error());
   EXPECT_EQ(read->spec.model, spec_.model);
   EXPECT_EQ(read->cut, (std::vector<UnitRange>{{0, 4}}));
   EXPECT_EQ(read->key, key);
   EXPECT_EQ(read->step, Steps(90));
-  EXPECT_EQ(read->momentum, momentum);
+  EXPECT_EQ(vector_of(read->outer, "momentum"), momentum);
   EXPECT_EQ(read->adam_v, v);
   EXPECT_EQ(read->adam_step, 90);
   EXPECT_EQ(host_.read_checkpoint(folder, 1).error().code, Code::kIncompatible);

@@ -34,7 +34,8 @@ Result<int> job_validate(const Context& context, const SubmitOptions& options);
 Result<int> job_plan(const Context& context, const SubmitOptions& options);
 Result<int> job_topology(const Context& context, const std::string& job);
 Result<int> job_submit(const Context& context, const SubmitOptions& options);
-Result<int> job_ls(const Context& context);
+// `search`: a text in the name or description; empty: all jobs.
+Result<int> job_ls(const Context& context, const std::string& search);
 // `why`: also how it is placed, and the move of a replica that was considered last.
 Result<int> job_get(const Context& context, const std::string& job, bool why);
 Result<int> job_spec(const Context& context, const std::string& job);  // as it was submitted

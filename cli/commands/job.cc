@@ -131,8 +131,8 @@ Result<int> job_submit(const Context& context, const SubmitOptions& options) {
   return outcome_of(*end);
 }
 
-Result<int> job_ls(const Context& context) {
-  auto jobs = context.api.list("/jobs");
+Result<int> job_ls(const Context& context, const std::string& search) {
+  auto jobs = context.api.list(search.empty() ? "/jobs" : "/jobs?search=" + url_escape(search));
   if (!jobs) return jobs.error();
   if (context.json) return print(jobs->dump(2) + "\n"), kExitOk;
   Table table(
@@ -150,7 +150,11 @@ Result<int> job_ls(const Context& context) {
                human_age(text_at(job, "created_at"), now),
                progress.id});
   }
-  if (table.empty()) say("No jobs yet. Start one with: shoal job submit examples/kjv.toml");
+  if (table.empty() && search.empty()) {
+    say("No jobs yet. Start one with: shoal job submit examples/kjv.toml");
+  } else if (table.empty()) {
+    say("No job has \"" + search + "\" in its name or description.");
+  }
   print(table.render(terminal().stdout_color));
   for (const Json& job : jobs->at("items")) {
     if (waits_for_priority(job)) say(text_at(job, "name") + ": " + text_at(job, "status/detail"));

@@ -165,11 +165,15 @@ class Lines {
  public:
   void add(const std::string& label, const std::string& value) {
     if (value.empty() || value == "-") return;
-    text_ += label + std::string(18 - label.size(), ' ') + value + "\n";
+    text_ += label + std::string(kColumn - label.size(), ' ');
+    for (const char c : value)
+      text_ += c == '\n' ? "\n" + std::string(kColumn, ' ') : std::string(1, c);
+    text_ += "\n";
   }
   const std::string& text() const { return text_; }
 
  private:
+  static constexpr std::size_t kColumn = 18;  // of the values
   std::string text_;
 };
 
@@ -256,6 +260,7 @@ std::string job_text(const Json& job, const JobAround& around, double now_unix_s
   Lines lines;
   lines.add("name", progress.name);
   lines.add("id", progress.id);
+  lines.add("description", text_at(job, "description", ""));
   lines.add("phase", paint(progress.phase, color_of_state(progress.phase), color));
   lines.add("reason", progress.reason == "none" ? "" : words(progress.reason));
   lines.add("detail", progress.detail);

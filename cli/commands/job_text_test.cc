@@ -32,6 +32,14 @@ Json agent(int id, const char* gone_reason = nullptr) {
   return json;
 }
 
+TEST(JobText, LinesOfADescriptionAreAligned) {
+  Json job = job_in("training");
+  EXPECT_THAT(job_text(job, {}, 0, false), Not(HasSubstr("description")));
+  job["description"] = "A first try.\nWith int8.";
+  EXPECT_THAT(job_text(job, {}, 0, false),
+              HasSubstr("description       A first try.\n                  With int8.\n"));
+}
+
 TEST(JobText, ALostAgentIsShown) {
   JobAround around;
   around.agents = Json::array({agent(1), agent(2), agent(3, "lost")});

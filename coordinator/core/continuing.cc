@@ -1,5 +1,7 @@
 #include "coordinator/core/continuing.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/releases.h"
@@ -24,12 +26,13 @@ class Comparison {
     same("/train/optimizer", to_string(from_.train.optimizer),
          spec_.train.optimizer == from_.train.optimizer);
     const SyncSpec &ours = spec_.sync, &theirs = from_.sync;
-    same("/sync/algorithm", to_string(theirs.algorithm()), ours.algorithm() == theirs.algorithm());
+    same("/sync/algorithm", to_string(theirs.algorithm), ours.algorithm == theirs.algorithm);
     if (!fields_.empty()) return std::move(fields_);
-    same("/sync/fragments", std::to_string(theirs.fragments()),
-         ours.fragments() == theirs.fragments());
-    same("/sync/outer_state", to_string(theirs.outer_state()),
-         ours.outer_state() == theirs.outer_state());
+    same("/sync/fragments", std::to_string(theirs.fragments), ours.fragments == theirs.fragments);
+    same("/sync/outer/method", to_string(theirs.outer.method),
+         std::ranges::equal(outer_vectors(ours), outer_vectors(theirs)));
+    same("/sync/outer_state", to_string(theirs.outer_state),
+         ours.outer_state == theirs.outer_state);
     return std::move(fields_);
   }
 

@@ -10,6 +10,7 @@
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -232,6 +233,11 @@ TEST(Continuing, WhatMustBeTheSameIsNamed) {
   EXPECT_EQ(refused([](JobSpec& s) { s.train.seed = 9; }).pointer, "/train/seed");
   EXPECT_EQ(refused([](JobSpec& s) { s.train.optimizer = Optimizer::kMuon; }).pointer,
             "/train/optimizer");
+  EXPECT_EQ(refused([](JobSpec& s) {
+              change_sync(s, [](SyncSpec& sync) { sync.outer.method = OuterMethod::kAdam; });
+            }).pointer,
+            "/sync/outer/method")
+      << "its vectors are others";
   EXPECT_EQ(refused([](JobSpec& s) { s.swarm.stages = 2; }).pointer, "/swarm/stages");
   const FieldError steps =
       refused([](JobSpec& s) { s.train.steps = Steps(20), s.train.warmup = Steps(1); });

@@ -20,7 +20,7 @@ JobSpec small_job(std::string name) {
   spec.train.steps = Steps(20);
   spec.train.warmup = Steps(1);
   spec.train.batch = 4;
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.every = Steps(10);
     sync.audit = 0;
   });

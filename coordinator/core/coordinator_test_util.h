@@ -13,7 +13,7 @@
 #include "coordinator/core/coordinator.h"
 #include "coordinator/core/state/round_facts.h"
 #include "coordinator/core/state/state.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 

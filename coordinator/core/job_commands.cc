@@ -13,7 +13,7 @@
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
 #include "job/data_rules.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "job/model_match.h"
 
 namespace shoal::coordinator {
@@ -52,11 +52,11 @@ std::string text_of(const ProgramRefusal& refusal, const TrainerSpec& runs) {
   return "no agent of this cluster runs " + refusal.what + "; an operator allows it with " + option;
 }
 
+// What depends on the cluster; the spec by itself is valid (proto/job_spec_text.h).
 std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec,
                                        const ObjectUser& submitter) {
   const std::string& owner = submitter.name;
-  auto fields = validate(options_of(spec));
-  if (fields.empty()) fields = refused_by_quota(tx, spec, owner);
+  auto fields = refused_by_quota(tx, spec, owner);
   if (fields.empty()) fields = refused_checkpoints(tx.state(), {&submitter, 1}, spec);
   if (!fields.empty()) return fields;
   const JobSpec full = with_derived_fields(spec);
@@ -95,7 +95,7 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   JobRecord record;
   record.id = JobId(tx.counters().next_job++);
   record.spec = spec;
-  record.outer_lr = spec.sync.outer().lr;
+  record.outer_lr = spec.sync.outer.lr;
   record.priority = spec.swarm.priority;
   record.created_at = tx.now();
   record.owner = command.owner;
@@ -114,10 +114,10 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
 
 // The same rules as for the fields of a spec.
 std::vector<FieldError> refused_change(const JobSpec& spec, const ChangeJob& command) {
-  if (command.outer_lr && spec.sync.algorithm() == SyncAlgorithm::kNone) {
+  if (command.outer_lr && spec.sync.algorithm == SyncAlgorithm::kNone) {
     return {{"/outer_lr", "cannot be set with sync.algorithm = 'none', which has no outer step"}};
   }
-  JobOptions changed = options_of(spec);
+  JobSpec changed = spec;
   if (command.outer_lr) changed.sync.outer.lr = *command.outer_lr;
   if (command.priority) changed.swarm.priority = *command.priority;
   std::vector<FieldError> refused;
@@ -151,7 +151,7 @@ void say_changed(Transaction& tx, JobId id, const std::string& what) {
 // replicas are ahead of an order that begins at the boundary, so they have to be released.
 bool goes_on_at_once(const JobRecord& job) {
   return job.phase == JobPhase::kFinalizing && !is_trained(job) && !is_to_let_go(job) &&
-         job.spec.sync.overlap_steps() == Steps(0);
+         job.spec.sync.overlap_steps == Steps(0);
 }
 
 // A job that has nothing of its own yet begins from the checkpoints that it names. They are

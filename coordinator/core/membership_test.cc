@@ -50,14 +50,14 @@ TEST(Membership, ARefusalNamesBothVersionsAndWhoIsToBeUpgraded) {
     return to_string(rig.last<Refused>(ConnectionId{99})->error);
   };
   const std::string ours =
-      ", shoal-coordinator 2.0.0 speaks protocol 4 to 7 (upgrade Shoal on the host of ";
+      ", shoal-coordinator 2.0.0 speaks protocol 4 to 8 (upgrade Shoal on the host of ";
   EXPECT_EQ(refused_because(),
             "protocol: shoal-agent 1.4.0 speaks protocol 3" + ours + "the agent)");
   rig.hello.version = "3.1.0";
   rig.hello.protocol_min = kProtocolVersion + 1;
   rig.hello.protocol = kProtocolVersion + 2;
   EXPECT_EQ(refused_because(),
-            "protocol: shoal-agent 3.1.0 speaks protocol 8 to 9" + ours + "the coordinator)");
+            "protocol: shoal-agent 3.1.0 speaks protocol 9 to 10" + ours + "the coordinator)");
 }
 
 // The hello of a process that has ended, or that dialed again, arrives after that of the next one.

@@ -9,7 +9,7 @@
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::coordinator {
@@ -30,7 +30,7 @@ struct Served : Pair {
   }
   static JobSpec served_job() {
     JobSpec spec = long_job();
-    change_sync(spec, [](SyncOptions& sync) { sync.topology = Topology::kParamServer; });
+    change_sync(spec, [](SyncSpec& sync) { sync.topology = Topology::kParamServer; });
     return spec;
   }
   void serve() {
@@ -75,7 +75,7 @@ struct Sharded : Pair {
   Sharded() : Pair(sharded_job()) {}
   static JobSpec sharded_job() {
     JobSpec spec = long_job();
-    change_sync(spec, [](SyncOptions& sync) {
+    change_sync(spec, [](SyncSpec& sync) {
       sync.outer_state = OuterState::kSharded;
       sync.outer = {0.6, 0.8};
     });

@@ -5,7 +5,7 @@
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -280,7 +280,7 @@ TEST(Resume, WhileItFinalizesTrainsOn) {
 
 TEST(Resume, LetsReplicasGoThatTrainAheadWhileItFinalizes) {
   JobSpec spec = long_job();
-  change_sync(spec, [](SyncOptions& sync) { sync.overlap_steps = Steps(2); });
+  change_sync(spec, [](SyncSpec& sync) { sync.overlap_steps = Steps(2); });
   Pair rig(spec);
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
   ASSERT_TRUE(rig.pause(rig.id).ok());
@@ -301,7 +301,7 @@ TEST(Resume, LetsReplicasGoThatTrainAheadWhileItFinalizes) {
 TEST(Resume, KeepsTheScheduleOfTheFragments) {
   JobSpec spec = long_job();
   spec.model.layers = 2;
-  change_sync(spec, [](SyncOptions& sync) { sync.fragments = 2; });
+  change_sync(spec, [](SyncSpec& sync) { sync.fragments = 2; });
   Pair rig(spec, {600, 400});
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
   ASSERT_TRUE(rig.pause(rig.id).ok());
@@ -318,7 +318,7 @@ TEST(Resume, KeepsTheScheduleOfTheFragments) {
 
 TEST(Resume, OfAnAsynchronousJobGivesTheLateOnesSequencesBack) {
   JobSpec spec = long_job();
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.algorithm = SyncAlgorithm::kAsync;
     sync.quorum = 1;
   });
@@ -344,7 +344,7 @@ TEST(Resume, OfAnAsynchronousJobGivesTheLateOnesSequencesBack) {
 
 TEST(Resume, OfAJobInGroupsBeginsWithTheCheckpointsReplica) {
   JobSpec spec = long_job();
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.topology = Topology::kGossip;
     sync.codec = CodecKind::kFp32;
     sync.outer.momentum = 0.5;

@@ -6,7 +6,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/restore_test_util.h"
 #include "coordinator/core/restoring.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -185,7 +185,7 @@ TEST(RestoredBackup, AJobWhoseNameWasTakenMeanwhileGetsAnotherOne) {
   rig.input(AgentHello{ConnectionId{803}, rig.hello("c", {held})});
   ASSERT_TRUE(rig.state().jobs.contains(JobId(77)));
   EXPECT_EQ(rig.job(JobId(77)).spec.name, rig.job(rig.id).spec.name + "-77");
-  EXPECT_TRUE(validate(options_of(rig.job(JobId(77)).spec)).empty());
+  EXPECT_TRUE(validate(rig.job(JobId(77)).spec).empty());
   EXPECT_GT(rig.state().counters.next_job, 77u);
 }
 

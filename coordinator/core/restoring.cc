@@ -15,7 +15,6 @@
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
-#include "job/job_options.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -394,14 +393,14 @@ void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const CommitProof& proof = held.record.proof;
   JobRecord record;
   record.id = held.job;
-  record.spec = held.spec;
+  record.spec = for_agents(held.spec);
   record.spec.name = proof.job_name;
   if (live_job_by_name(tx.state(), proof.job_name) != nullptr) {
     record.spec.name += "-" + std::to_string(held.job.n);  // submitted again meanwhile
   }
   record.owner = proof.owner;
   record.priority = proof.priority;
-  record.outer_lr = held.spec.sync.outer().lr;
+  record.outer_lr = held.spec.sync.outer.lr;
   record.created_at = tx.now();
   const JobId id = tx.add(std::move(record)).id;
   tx.volatile_state().timers.put(id, {});
@@ -424,12 +423,6 @@ void refuse_claim(Transaction& tx, AgentId agent, const HeldReplica& held, const
            tx.state().agents.at(agent).name + " returned with " + to_string(held.replica) +
                ", said to hold round " + std::to_string(held.key.round) + " of " +
                to_string(held.job) + ", which is refused: " + why);
-}
-
-// Why even a proved claim is not continued from; empty: it is.
-std::string why_not_continued(const HeldReplica& held) {
-  if (validate(options_of(held.spec)).empty()) return "";
-  return "this version does not accept its specification: upgrade the coordinator";
 }
 
 // The operator may still bring the key.
@@ -459,11 +452,8 @@ ClaimVerdict weigh(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const JobRecord* job = state.jobs.find(held.job);
   const bool needed = job == nullptr || is_ahead(*job, held.key);
   if (verdict == ProofVerdict::kUnsigned && !needed) return ClaimVerdict::kNothingNew;
-  std::string why = verdict == ProofVerdict::kGood
-                        ? why_not_continued(held)
-                        : explain(verdict, state.record_keys, held.record.proof);
-  if (why.empty()) return ClaimVerdict::kAccepted;
-  refuse_claim(tx, agent, held, why);
+  if (verdict == ProofVerdict::kGood) return ClaimVerdict::kAccepted;
+  refuse_claim(tx, agent, held, explain(verdict, state.record_keys, held.record.proof));
   return ClaimVerdict::kRefused;
 }
 

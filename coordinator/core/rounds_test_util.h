@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "coordinator/core/coordinator_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 
@@ -43,13 +43,13 @@ inline JobSpec job_of_steps() {
 
 inline JobSpec by_speed() {
   JobSpec spec = job_of_steps();
-  change_sync(spec, [](SyncOptions& sync) { sync.balance = Balance::kSpeed; });
+  change_sync(spec, [](SyncSpec& sync) { sync.balance = Balance::kSpeed; });
   return spec;
 }
 
 inline JobSpec by_time() {
   JobSpec spec = job_of_steps();
-  change_sync(spec, [](SyncOptions& sync) { sync.every_s = 20; });
+  change_sync(spec, [](SyncSpec& sync) { sync.every_s = 20; });
   spec.checkpoint.every_rounds = 0;
   return with_derived_fields(spec);
 }
@@ -58,7 +58,7 @@ inline JobSpec streamed(std::int64_t fragments, std::int64_t overlap) {
   JobSpec spec = small_job();
   spec.model.layers = 2;
   spec.train.steps = Steps(40);
-  change_sync(spec, [&](SyncOptions& sync) {
+  change_sync(spec, [&](SyncSpec& sync) {
     sync.every = Steps(10 * fragments);
     sync.fragments = fragments;
     sync.overlap_steps = Steps(overlap);

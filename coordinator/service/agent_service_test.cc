@@ -170,7 +170,7 @@ TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
   ASSERT_TRUE(submit_and_wait(coordinator.runtime(), spec).result.ok());
   const auto assign = agent.hear_a<Assign>();
   ASSERT_TRUE(assign);
-  EXPECT_EQ(assign->spec, spec);
+  EXPECT_EQ(assign->spec, for_agents(spec));
   const Loaded loaded{.replica = assign->replica,
                       .key = {assign->job, 0, 0},
                       .anchor = {1, 2},
@@ -499,14 +499,16 @@ TEST_F(CheckpointTransferTest, RolesSayWhatReplicasGet) {
                                      with_role("b", "m", "outer/momentum"),
                                      with_role("c", "i", "inner/optimizer"),
                                      with_role("d", "x", "buffers"),
+                                     with_role("g", "k", "object/schedule"),
+                                     with_role("h", "w", "file/words"),
                                      with_role("part-00.json", "[0]", "part")};
   const std::vector<FileEntry> second{with_role("e", "two", "weights"),
                                       with_role("f", "n", "outer/momentum"),
                                       with_role("part-01.json", "[1]", "part")};
-  store_stages(first, "{}onemix[0]", second, "twon[1]");
+  store_stages(first, "{}onemixkw[0]", second, "twon[1]");
   EXPECT_EQ(got_by(AgentId(3), 4), "{}onex[0]two[1]") << "it begins with the weights";
   EXPECT_EQ(got_by(AgentId(4), 1), "{}[0]twon[1]") << "it continues: all of its stage";
-  EXPECT_EQ(got_by(AgentId(4), 0, 2), "{}onemix[0]twon[1]") << "its stage is of another cut";
+  EXPECT_EQ(got_by(AgentId(4), 0, 2), "{}onemixkw[0]twon[1]") << "its stage is of another cut";
 }
 
 TEST_F(CheckpointTransferTest, OthersNeitherUploadNorGetIt) {

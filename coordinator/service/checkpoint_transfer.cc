@@ -77,7 +77,9 @@ std::vector<FileEntry> files_for_stages(const CheckpointRecord& record, StageInd
 // Only a job that continues the checkpoint can use it.
 bool is_state_of_training(const FileEntry& file) {
   if (file.role.empty()) return file.path.starts_with("shoal_state");
-  return file.role.starts_with("outer/") || file.role.starts_with("inner/") || file.role == "data";
+  const auto starts = [&](const char* prefix) { return file.role.starts_with(prefix); };
+  return file.role == "data" || starts("outer/") || starts("inner/") || starts("object/") ||
+         starts("file/");
 }
 
 // What a job begins from, whatever its cut: the weights of all stages.

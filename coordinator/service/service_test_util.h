@@ -12,7 +12,7 @@
 #include "coordinator/service/agent_service.h"
 #include "coordinator/service/runtime.h"
 #include "coordinator/store/store_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 
@@ -147,7 +147,7 @@ inline JobSpec small_job(const std::string& name) {
   spec.data.train = "/data/text.txt";
   spec.train.steps = Steps(10);
   spec.train.warmup = Steps(1);
-  change_sync(spec, [](SyncOptions& sync) { sync.every = Steps(10); });
+  change_sync(spec, [](SyncSpec& sync) { sync.every = Steps(10); });
   return with_derived_fields(spec);
 }
 

@@ -23,10 +23,8 @@ struct FileRecord {
 };
 constexpr auto fields_of(Of<FileRecord>) {
   using T = FileRecord;
-  return fields(field<&T::sha256>("sha256"), field<&T::size>("size"), field<&T::owner>("owner"),
-                field<&T::created>("created"), field<&T::complete>("complete"));
+  return fields<&T::sha256, &T::size, &T::owner, &T::created, &T::complete>();
 }
-static_assert(lists_every_field<FileRecord>());
 
 struct DatasetRecord {
   std::string name;
@@ -37,10 +35,8 @@ struct DatasetRecord {
 };
 constexpr auto fields_of(Of<DatasetRecord>) {
   using T = DatasetRecord;
-  return fields(field<&T::name>("name"), field<&T::manifest>("manifest"), field<&T::owner>("owner"),
-                field<&T::created>("created"));
+  return fields<&T::name, &T::manifest, &T::owner, &T::created>();
 }
-static_assert(lists_every_field<DatasetRecord>());
 
 // They delete a row.
 struct RemovedFile {

@@ -23,10 +23,8 @@ struct AuthorityRecord {
 };
 constexpr auto fields_of(Of<AuthorityRecord>) {
   using T = AuthorityRecord;
-  return fields(field<&T::fingerprint>("fingerprint"), field<&T::cluster>("cluster"),
-                field<&T::since>("since"), field<&T::until>("until"));
+  return fields<&T::fingerprint, &T::cluster, &T::since, &T::until>();
 }
-static_assert(lists_every_field<AuthorityRecord>());
 
 // One host's agent. It keeps its id, its key and its folder's uid; certificates come and go.
 struct MachineRecord {
@@ -43,12 +41,9 @@ struct MachineRecord {
 };
 constexpr auto fields_of(Of<MachineRecord>) {
   using T = MachineRecord;
-  return fields(field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
-                field<&T::key_hash>("key_hash"), field<&T::serial>("serial"),
-                field<&T::authority>("authority"), field<&T::enrolled_at>("enrolled_at"),
-                field<&T::expires_at>("expires_at"), field<&T::revoked_at>("revoked_at"));
+  return fields<&T::id, &T::uid, &T::name, &T::key_hash, &T::serial, &T::authority, &T::enrolled_at,
+                &T::expires_at, &T::revoked_at>();
 }
-static_assert(lists_every_field<MachineRecord>());
 
 using MachineRow = std::variant<AuthorityRecord, identity::JoinTokenRecord, MachineRecord>;
 

@@ -30,10 +30,8 @@ struct SessionRecord {
 };
 constexpr auto fields_of(Of<SessionRecord>) {
   using T = SessionRecord;
-  return fields(field<&T::id>("id"), field<&T::token>("token"),
-                field<&T::secret_hash>("secret_hash"), field<&T::expires>("expires"));
+  return fields<&T::id, &T::token, &T::secret_hash, &T::expires>();
 }
-static_assert(lists_every_field<SessionRecord>());
 
 // One change, by whom. Appended only.
 struct AuditRecord {
@@ -48,11 +46,10 @@ struct AuditRecord {
 };
 constexpr auto fields_of(Of<AuditRecord>) {
   using T = AuditRecord;
-  return fields(field<&T::seq>("seq"), field<&T::at>("at"), field<&T::principal>("principal"),
-                field<&T::token>("token"), field<&T::action>("action"), field<&T::object>("object"),
-                field<&T::before>("before_value"), field<&T::after>("after_value"));
+  return fields(field<&T::seq>(), field<&T::at>(), field<&T::principal>(), field<&T::token>(),
+                field<&T::action>(), field<&T::object>(), field<&T::before>("before_value"),
+                field<&T::after>("after_value"));
 }
-static_assert(lists_every_field<AuditRecord>());
 
 using PeopleRow = std::variant<identity::ApiTokenRecord, SessionRecord, AuditRecord>;
 

@@ -28,6 +28,11 @@ struct Page {
   std::optional<std::int64_t> next;  // pass as `after`; none on the last page
 };
 
+struct JobFilter {
+  std::vector<JobPhase> phases;  // none: any
+  std::string search;            // in name or description, without regard to the case of ASCII
+};
+
 struct EventFilter {
   std::optional<JobId> job;
   std::optional<AgentId> agent;
@@ -66,8 +71,7 @@ class Reader {
  public:
   virtual ~Reader() = default;
 
-  virtual Result<Page<JobRecord>> jobs(const PageRequest& page,
-                                       const std::vector<JobPhase>& phases) = 0;
+  virtual Result<Page<JobRecord>> jobs(const PageRequest& page, const JobFilter& filter) = 0;
   virtual Result<std::optional<JobRecord>> job(JobId id) = 0;
   virtual Result<std::optional<JobRecord>> job_by_name(
       const std::string& name) = 0;  // newest of the name

@@ -1,6 +1,8 @@
 #include "coordinator/store/sqlite_reader.h"
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include "coordinator/store/rows.h"
 #include "coordinator/store/telemetry.h"
@@ -13,16 +15,22 @@ constexpr std::int64_t kQueryLimitMs = 1000;
 // A WHERE clause under construction with the values of its parameters.
 struct Where {
   std::string sql;
-  std::vector<std::int64_t> integers;  // bound in order to the '?'
+  std::vector<std::variant<std::int64_t, std::string>> values;  // bound in order to the '?'
 
   void add(const std::string& condition, std::int64_t value) {
     add(condition);
-    integers.push_back(value);
+    values.emplace_back(value);
+  }
+  void add(const std::string& condition, const std::string& value) {
+    add(condition);
+    values.emplace_back(value);
   }
   void add(const std::string& condition) { sql += (sql.empty() ? "WHERE " : " AND ") + condition; }
   void bind(Statement& statement) const {
     int index = 0;
-    for (const std::int64_t value : integers) statement.bind(++index, value);
+    for (const auto& value : values) {
+      std::visit([&](const auto& each) { statement.bind(++index, each); }, value);
+    }
   }
 };
 
@@ -66,7 +74,7 @@ Result<Page<R>> read_page(Database& database, Where where, const std::string& ke
                           const PageRequest& page) {
   const int limit = std::clamp(page.limit, 1, 500);
   if (page.after > 0) where.add("t." + key + (page.newest_first ? " < ?" : " > ?"), page.after);
-  where.integers.push_back(limit + 1);
+  where.values.emplace_back(std::int64_t{limit} + 1);
   auto records = read_where<R>(
       database, where, " ORDER BY t." + key + (page.newest_first ? " DESC" : "") + " LIMIT ?");
   if (!records) return records.error();
@@ -87,12 +95,15 @@ class SqliteReader final : public Reader {
     if (telemetry_) (*telemetry_)->set_query_limit_ms(kQueryLimitMs);
   }
 
-  Result<Page<JobRecord>> jobs(const PageRequest& page,
-                               const std::vector<JobPhase>& phases) override {
+  Result<Page<JobRecord>> jobs(const PageRequest& page, const JobFilter& filter) override {
     if (!state_) return state_.error();
     Where where;
     where.add("t.removed_at_ns = 0");
-    if (!phases.empty()) where.add("t.phase IN " + word_list(phases));
+    if (!filter.phases.empty()) where.add("t.phase IN " + word_list(filter.phases));
+    if (!filter.search.empty()) {
+      where.add("instr(lower(t.name || char(10) || coalesce(t.description, '')), lower(?)) > 0",
+                filter.search);
+    }
     return read_page<JobRecord>(**state_, where, "id", page);
   }
 

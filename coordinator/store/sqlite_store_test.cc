@@ -303,9 +303,25 @@ TEST_F(SqliteStoreTest, JobsAreFoundByNumberNameAndPhase) {
   EXPECT_EQ(reader->job_by_name("same")->value(), new_run);
   EXPECT_EQ(reader->job(JobId(3))->value(), other);
   EXPECT_FALSE(reader->job(JobId(4))->has_value());
-  const auto page = reader->jobs({}, {JobPhase::kTraining, JobPhase::kQueued});
+  const auto page = reader->jobs({}, {.phases = {JobPhase::kTraining, JobPhase::kQueued}});
   ASSERT_TRUE(page.ok());
   EXPECT_EQ(page->items, (std::vector{new_run, other}));
+}
+
+TEST_F(SqliteStoreTest, SearchFindsJobsByNameAndDescription) {
+  RandomRecords random(20);
+  JobRecord named = random.job(1), described = random.job(2), other = random.job(3);
+  named.spec.name = "kjv-baseline", described.spec.name = "second", other.spec.name = "third";
+  described.spec.description = "As the Baseline, with 50% of the 'batch'";
+  ASSERT_TRUE(write_and_wait(*store_, {named, described, other}).ok());
+  const auto reader = store_->reader();
+  const auto found = [&](const std::string& text) {
+    return reader->jobs({.limit = 1}, {.search = text})->items;
+  };
+  EXPECT_EQ(reader->jobs({}, {.search = "BASELINE"})->items, (std::vector{named, described}));
+  EXPECT_EQ(found("50%"), std::vector{described});
+  EXPECT_EQ(found("the 'batch'"), std::vector{described});
+  EXPECT_TRUE(found("_").empty()) << "no pattern";
 }
 
 TEST_F(SqliteStoreTest, RoundsAreOneHistoryOverRollbacks) {

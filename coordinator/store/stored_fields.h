@@ -23,7 +23,7 @@ void for_each_stored(T& record, const Visit& visit, const std::string& prefix = 
     using Member = std::remove_cvref_t<decltype(member)>;
     const FieldRule& rule = field.rule;
     if (rule.not_kept != nullptr) return;
-    if constexpr (HasFields<Member>) {  // a spec is one text
+    if constexpr (HasFields<Member> && !std::is_same_v<Member, JobSpec>) {  // a spec is one text
       if (rule.flat_prefix != nullptr)
         return for_each_stored(member, visit, prefix + rule.flat_prefix);
     }

@@ -14,20 +14,22 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 }  // namespace
 
-bool DeviceVectors::suits(const SyncSpec& sync) {
-  const bool nesterov =
-      sync.algorithm() == SyncAlgorithm::kDiloco || sync.algorithm() == SyncAlgorithm::kLocalSgd;
-  const bool summed = sync.topology() != Topology::kMoshpit && sync.topology() != Topology::kGossip;
-  return nesterov && summed && sync.codec() != CodecKind::kSparse2 &&
-         sync.aggregator() == Aggregator::kMean && !sync.eager() &&
-         sync.outer_state() == OuterState::kReplicated;
+bool DeviceVectors::suits(const OuterOptimizer* optimizer, const SyncSpec& sync) {
+  const bool has_kernel = optimizer != nullptr && optimizer->kernel() != OuterKernel::kNone;
+  const bool summed = sync.topology != Topology::kMoshpit && sync.topology != Topology::kGossip;
+  return has_kernel && summed && sync.codec != CodecKind::kSparse2 &&
+         sync.aggregator == Aggregator::kMean && !sync.eager &&
+         sync.outer_state == OuterState::kReplicated;
 }
 
 Result<std::shared_ptr<DeviceVectors>> DeviceVectors::create(Accelerator& device,
-                                                             std::int64_t values) {
+                                                             std::int64_t values,
+                                                             std::size_t state_vectors) {
   std::shared_ptr<DeviceVectors> all(new DeviceVectors(device));
-  for (DeviceMemory<float>* vector :
-       {&all->anchor_, &all->momentum_, &all->pseudo_gradient_, &all->average_}) {
+  all->state_.resize(state_vectors);
+  std::vector<DeviceMemory<float>*> vectors{&all->anchor_, &all->pseudo_gradient_, &all->average_};
+  for (DeviceMemory<float>& vector : all->state_) vectors.push_back(&vector);
+  for (DeviceMemory<float>* vector : vectors) {
     auto memory = DeviceMemory<float>::allocate(device, MemoryKind::kDevice, size(values));
     if (!memory) return memory.error();
     *vector = std::move(*memory);
@@ -48,10 +50,14 @@ Result<std::shared_ptr<DeviceVectors>> DeviceVectors::create(Accelerator& device
   return all;
 }
 
-Status DeviceVectors::load(std::span<const float> anchor, std::span<const float> momentum) {
-  SHOAL_CHECK(anchor.size() == anchor_.size() && momentum.size() == momentum_.size());
+Status DeviceVectors::load(std::span<const float> anchor, const NamedVectors& state) {
+  SHOAL_CHECK(anchor.size() == anchor_.size() && state.size() == state_.size());
   if (Status loaded = ferry_->upload(anchor, anchor_.data()); !loaded) return loaded;
-  return ferry_->upload(momentum, momentum_.data());
+  for (std::size_t v = 0; v < state.size(); ++v) {
+    SHOAL_CHECK(state[v].values.size() == anchor.size());
+    if (Status loaded = ferry_->upload(state[v].values, state_[v].data()); !loaded) return loaded;
+  }
+  return {};
 }
 
 Result<VectorStatistics> DeviceVectors::measure(const float* values, std::size_t count) {
@@ -112,19 +118,36 @@ Status DeviceVectors::read(std::int64_t first, std::span<float> pseudo_gradient,
   return got ? ferry_->download(average_.data() + first, average) : got;
 }
 
-Status DeviceVectors::step(const OuterSpec& options, const Fragment& fragment,
-                           std::span<float> momentum, std::span<float> anchor) {
+// The kernel of each optimizer that has one.
+void DeviceVectors::queue_step(const OuterOptimizer& optimizer, const StepTerms& terms,
+                               const ValueRange& range, const float* average) {
+  switch (optimizer.kernel()) {
+    case OuterKernel::kNesterov:
+      return queue_->nesterov_step({terms.outer_lr, optimizer.spec().momentum}, average,
+                                   size(range.count), state_.at(0).data() + range.first,
+                                   anchor_.data() + range.first);
+    case OuterKernel::kNone:
+      break;
+  }
+  SHOAL_CHECK(false, "the optimizer has no kernel");
+}
+
+Status DeviceVectors::step(const OuterOptimizer& optimizer, const StepTerms& terms,
+                           const Fragment& fragment, NamedVectors& state, std::span<float> anchor) {
+  SHOAL_CHECK(state.size() == state_.size());
   std::size_t packed = 0;
   for (const ValueRange& range : fragment) {
-    queue_->nesterov_step(options, average_.data() + packed, size(range.count),
-                          momentum_.data() + range.first, anchor_.data() + range.first);
+    queue_step(optimizer, terms, range, average_.data() + packed);
     packed += size(range.count);
   }
   if (Status done = queue_->wait(); !done) return done;
   for (const ValueRange& range : fragment) {
     const auto first = size(range.first), count = size(range.count);
-    Status copied = ferry_->download(momentum_.data() + first, momentum.subspan(first, count));
-    if (copied) copied = ferry_->download(anchor_.data() + first, anchor.subspan(first, count));
+    Status copied = ferry_->download(anchor_.data() + first, anchor.subspan(first, count));
+    for (std::size_t v = 0; copied && v < state.size(); ++v) {
+      copied = ferry_->download(state_[v].data() + first,
+                                std::span(state[v].values).subspan(first, count));
+    }
     if (!copied) return copied;
   }
   return {};

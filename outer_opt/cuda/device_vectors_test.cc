@@ -4,8 +4,10 @@
 // one.
 #include "outer_opt/cuda/device_vectors.h"
 
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/reduce/session_test_util.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "outer_opt/cuda/accelerator_test_util.h"
 #include "outer_opt/cuda/device_butterfly.h"
 #include "outer_opt/cuda/gpu_test_util.h"
@@ -15,7 +17,7 @@ namespace shoal::outer_opt {
 namespace {
 
 std::shared_ptr<DeviceVectors> vectors_on(Accelerator& device, std::size_t values) {
-  auto made = DeviceVectors::create(device, static_cast<std::int64_t>(values));
+  auto made = DeviceVectors::create(device, static_cast<std::int64_t>(values), 1);
   EXPECT_TRUE(made.ok());
   return std::move(*made);
 }
@@ -42,10 +44,11 @@ class Local {
 
 std::vector<float> average_of(DeviceVectors& vectors, std::size_t count) {
   // The outer step with lr 1 and no momentum from zeros: the negative average.
-  std::vector<float> momentum(count), anchor(count);
-  EXPECT_TRUE(vectors.load(anchor, momentum));
+  std::vector<float> anchor(count);
+  NamedVectors state = zero_vectors(kMomentum, count);
+  EXPECT_TRUE(vectors.load(anchor, state));
   const Fragment whole{{0, static_cast<std::int64_t>(count)}};
-  EXPECT_TRUE(vectors.step({1, 0}, whole, momentum, anchor));
+  EXPECT_TRUE(vectors.step(Nesterov({1, 0}), {.outer_lr = 1}, whole, state, anchor));
   for (float& value : anchor) value = -value;
   return anchor;
 }
@@ -54,7 +57,7 @@ std::vector<float> average_of(DeviceVectors& vectors, std::size_t count) {
 void give(Accelerator& device, DeviceVectors& vectors, const std::vector<float>& input) {
   std::vector<float> zeros(input.size()), local(input.size());
   for (std::size_t i = 0; i < input.size(); ++i) local[i] = -input[i];
-  EXPECT_TRUE(vectors.load(zeros, zeros));
+  EXPECT_TRUE(vectors.load(zeros, {{"momentum", zeros}}));
   Local on_device(device, local);
   const Fragment whole{{0, static_cast<std::int64_t>(input.size())}};
   EXPECT_TRUE(vectors.take_pseudo_gradient(on_device.data(), whole).ok());
@@ -223,10 +226,13 @@ void expect_the_golden_history(Accelerator& device) {
       Prng prng(1);
       mixed.swarm().run(prng);
       vectors.average = average_of(mixed.vectors(0), golden::kValues);
-      EXPECT_TRUE(anchors->load(vectors.anchor, vectors.momentum));
+      NamedVectors state{{"momentum", vectors.momentum}};
+      EXPECT_TRUE(anchors->load(vectors.anchor, state));
       EXPECT_TRUE(anchors->write_average(vectors.average));
       const Fragment whole{{0, static_cast<std::int64_t>(golden::kValues)}};
-      EXPECT_TRUE(anchors->step(golden::kOuter, whole, vectors.momentum, vectors.anchor));
+      EXPECT_TRUE(anchors->step(Nesterov(golden::kOuter), {.outer_lr = golden::kOuter.lr}, whole,
+                                state, vectors.anchor));
+      vectors.momentum = state[0].values;
     });
   }
   EXPECT_EQ(now, golden::written(std::string(SHOAL_GOLDEN_DIR) + "/outer_step.txt"));
@@ -250,13 +256,24 @@ std::vector<float> normal(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
+void step_on_host(const OuterOptimizer& optimizer, const StepTerms& terms, const Fragment& fragment,
+                  std::span<const float> average, NamedVectors& state, std::span<float> anchor) {
+  for (const ValueRange& range : fragment) {
+    const auto count = static_cast<std::size_t>(range.count);
+    optimizer.step(terms, average.first(count), RunsOf(state, range),
+                   anchor.subspan(static_cast<std::size_t>(range.first), count));
+    average = average.subspan(count);
+  }
+}
+
 // More values than a ferry takes at once, in ranges that begin at odd places.
 void expect_fragments_as_on_the_host(Accelerator& device, std::size_t n) {
   const auto end = static_cast<std::int64_t>(n);
   const Fragment fragment{{3, 1001}, {end / 2, end / 2 - 1}};
-  std::vector<float> anchor = normal(n, 1), momentum = normal(n, 2), local = normal(n, 3);
+  std::vector<float> anchor = normal(n, 1), local = normal(n, 3);
+  NamedVectors state{{"momentum", normal(n, 2)}};
   auto vectors = vectors_on(device, n);
-  ASSERT_TRUE(vectors->load(anchor, momentum));
+  ASSERT_TRUE(vectors->load(anchor, state));
   Local on_device(device, local);
 
   std::vector<float> packed(static_cast<std::size_t>(value_count(fragment))), apart(n);
@@ -268,12 +285,15 @@ void expect_fragments_as_on_the_host(Accelerator& device, std::size_t n) {
   ASSERT_TRUE(vectors->read_pseudo_gradient(read));
   expect_bits(read, packed, "pseudo-gradient");
 
-  std::vector<float> stepped_anchor = anchor, stepped_momentum = momentum;
+  std::vector<float> stepped_anchor = anchor;
+  NamedVectors stepped = state;
+  const Nesterov optimizer({0.7, 0.9});
+  const StepTerms terms{.outer_lr = 0.7};
   ASSERT_TRUE(vectors->write_average(packed));
-  ASSERT_TRUE(vectors->step({0.7, 0.9}, fragment, stepped_momentum, stepped_anchor));
-  nesterov_step({0.7, 0.9}, fragment, packed, momentum, anchor);
+  ASSERT_TRUE(vectors->step(optimizer, terms, fragment, stepped, stepped_anchor));
+  step_on_host(optimizer, terms, fragment, packed, state, anchor);
   expect_bits(stepped_anchor, anchor, "anchor");
-  expect_bits(stepped_momentum, momentum, "momentum");
+  expect_bits(stepped[0].values, state[0].values, "momentum");
 
   ASSERT_TRUE(vectors->adopt(fragment, 0.25, on_device.data()));
   adopt(fragment, 0.25, anchor, local);
@@ -296,7 +316,7 @@ TEST(DeviceVectors, StatisticsNameWhatIsNotFiniteBeyondTheFragment) {
   HostAccelerator device;
   auto vectors = vectors_on(device, 100);
   std::vector<float> zeros(100), local(100);
-  ASSERT_TRUE(vectors->load(zeros, zeros));
+  ASSERT_TRUE(vectors->load(zeros, {{"momentum", zeros}}));
   local[10] = -3, local[11] = 4, local[90] = NAN;
   Local on_device(device, local);
   const auto statistics = vectors->take_pseudo_gradient(on_device.data(), {{0, 50}});
@@ -309,25 +329,35 @@ TEST(DeviceVectors, StatisticsNameWhatIsNotFiniteBeyondTheFragment) {
 TEST(DeviceVectors, NoRoomIsSaidAndGivenBack) {
   HostAccelerator device;
   device.room = 1000;
-  const auto made = DeviceVectors::create(device, 1000);
+  const auto made = DeviceVectors::create(device, 1000, 1);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, Code::kResourceExhausted);
   EXPECT_EQ(device.held.load(), 0);
 }
 
 TEST(DeviceVectors, WhatIsComputedOnTheHostDoesNotSuit) {
-  EXPECT_TRUE(DeviceVectors::suits(SyncSpec()));
-  EXPECT_TRUE(DeviceVectors::suits({LocalSgdSync{}}));
-  EXPECT_FALSE(DeviceVectors::suits({LocalSgdSync{PlainRounds{.reduce = {SparseReduce{}}}}}));
-  EXPECT_FALSE(DeviceVectors::suits({DilocoSync{.outer_state = OuterState::kSharded}}));
-  EXPECT_FALSE(DeviceVectors::suits({DdpSync{}}));
-  EXPECT_FALSE(DeviceVectors::suits({AsyncSync{}}));
-  EXPECT_FALSE(DeviceVectors::suits({GroupsSync{}}));
-  EXPECT_FALSE(DeviceVectors::suits({NoSync{}}));
+  const Nesterov nesterov({0.9, 0.5});
+  const auto suits = [&](const SyncSpec& sync) { return DeviceVectors::suits(&nesterov, sync); };
+  EXPECT_TRUE(suits(SyncSpec()));
+  EXPECT_TRUE(suits(sync_of(SyncAlgorithm::kLocalSgd)));
+  EXPECT_FALSE(suits({.codec = CodecKind::kSparse2}));
+  EXPECT_FALSE(suits({.outer_state = OuterState::kSharded}));
+  EXPECT_FALSE(suits({.topology = Topology::kMoshpit}));
+  EXPECT_FALSE(DeviceVectors::suits(nullptr, SyncSpec())) << "its steps are no optimizer's";
   ReducePlan plan = make_plan(CodecKind::kInt8, 10, {1, 1});
   EXPECT_TRUE(DeviceButterfly::suits(plan));
   plan.topology = Topology::kRing;
   EXPECT_FALSE(DeviceButterfly::suits(plan));
+}
+
+// A device that ignored the optimizer would take a Nesterov step in place of the job's.
+TEST(DeviceVectors, AnOptimizerWithoutAKernelStepsOnTheHost) {
+  for (const OuterTraits& traits : kOuterTraits) {
+    const auto optimizer = make_outer_optimizer({.method = traits.method}, 1);
+    EXPECT_EQ(DeviceVectors::suits(optimizer.get(), SyncSpec()),
+              traits.method == OuterMethod::kNesterov)
+        << to_string(traits.method);
+  }
 }
 
 }  // namespace

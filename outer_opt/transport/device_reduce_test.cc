@@ -64,9 +64,9 @@ class MixedNodes {
  private:
   // The pseudo-gradient is the anchor, because the local parameters are zeros.
   std::shared_ptr<DeviceVectors> on_device(const std::vector<float>& input) {
-    auto vectors = std::move(*DeviceVectors::create(device_, kValues));
+    auto vectors = std::move(*DeviceVectors::create(device_, kValues, 1));
     const std::vector<float> zeros(kValues);
-    EXPECT_TRUE(vectors->load(input, zeros));
+    EXPECT_TRUE(vectors->load(input, {{"momentum", zeros}}));
     EXPECT_TRUE(vectors->take_pseudo_gradient(zeros.data(), {{0, kValues}}).ok());
     return vectors;
   }

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/coordinator_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/reduce/butterfly_session.h"
 #include "outer_opt/transport/peer_node.h"
 #include "outer_opt/transport/peer_process_test_util.h"
@@ -140,7 +140,7 @@ struct Others {
 struct Round : coordinator::Rig {
   explicit Round(const std::vector<std::string>& addresses) {
     JobSpec spec = coordinator::small_job();
-    change_sync(spec, [](SyncOptions& sync) { sync.codec = CodecKind::kFp32; });
+    change_sync(spec, [](SyncSpec& sync) { sync.codec = CodecKind::kFp32; });
     spec.swarm.max_replicas = kMembers;
     for (std::size_t i = 0; i < kMembers; ++i) agents.push_back(join("a" + std::to_string(i)));
     key = {*submit(spec), 0, 1};

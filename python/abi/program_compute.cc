@@ -7,7 +7,9 @@
 #include "job/data_rules.h"
 #include "proto/job_spec_text.h"
 #include "python/abi/program_stage.h"
-#include "replica/checkpoint/part_file.h"
+#include "replica/checkpoint/object_bundle.h"
+#include "replica/checkpoint/part_reader.h"
+#include "replica/checkpoint/part_writer.h"
 
 namespace shoal::python {
 namespace {
@@ -27,6 +29,26 @@ shoal_order order_of(std::int32_t kind, std::span<const float> values) {
   return order;
 }
 
+// The program writes its objects to the folder, or takes them from there.
+shoal_order objects_order(std::int32_t kind, const std::string& folder, StageIndex stage,
+                          std::int64_t stages) {
+  shoal_order order = order_of(kind);
+  order.text = folder.c_str();
+  order.index = stage;
+  order.count = stages;
+  return order;
+}
+
+// What it has written. An Error: it refuses, and goes on.
+Result<std::vector<FileEntry>> objects_of(Orders& orders, const shoal_order& order) {
+  try {
+    return orders.ask(order).files;
+  } catch (const OrderFailed& failed) {
+    if (failed.failure().kind != ReplicaFailure::kInternal) throw;
+    return Error{Code::kDataLoss, failed.failure().detail, "", ""};
+  }
+}
+
 replica::Failure refusal(const std::string& why) { return {ReplicaFailure::kInternal, why}; }
 
 MaybeFailure check_spec(const replica::ComputeOrder& order) {
@@ -35,7 +57,7 @@ MaybeFailure check_spec(const replica::ComputeOrder& order) {
         "swarm.schedule: a Python program has one version of its weights, and '2bw' needs two "
         "(choose flush or 1f1b)");
   }
-  if (order.spec.sync.algorithm() == SyncAlgorithm::kDdp) {
+  if (order.spec.sync.algorithm == SyncAlgorithm::kDdp) {
     return refusal(
         "sync.algorithm: a Python program takes its own inner steps, which ddp does not allow "
         "(choose diloco, local_sgd, async or none)");
@@ -45,20 +67,7 @@ MaybeFailure check_spec(const replica::ComputeOrder& order) {
         "model.init: a Python program loads the weights of a folder itself, before it calls "
         "replica.diloco() (leave it out, or name a checkpoint)");
   }
-  if (order.spec.train.join == JoinMoments::kMoments) {
-    return refusal(
-        "train.join: the moments of a Python program's optimizer stay with their replica (leave it "
-        "out, or set it to \"fresh\")");
-  }
   return std::nullopt;
-}
-
-// A program trains with outer momentum, whose vector is as long as the anchor.
-Status check_momentum(const replica::PartHead& head, std::int64_t value_count) {
-  const auto momentum = head.value_counts.find("outer_momentum");
-  if (momentum != head.value_counts.end() && momentum->second == value_count) return {};
-  return Error{Code::kDataLoss, "the checkpoint has no outer momentum of the model's size", "",
-               "take another copy of the checkpoint"};
 }
 
 // The checkpoint is of a program whose model has as many values, cut into as many stages.
@@ -75,25 +84,11 @@ Status check_fits(const replica::PartHead& head, std::size_t stages, std::int64_
   }
   const auto values = head.value_counts.find("anchor");
   const std::int64_t found = values == head.value_counts.end() ? 0 : values->second;
-  if (found == value_count) return check_momentum(head, value_count);
+  if (found == value_count) return {};
   return Error{Code::kIncompatible,
                "the checkpoint has " + std::to_string(found) +
                    " trainable values and the program's model has " + std::to_string(value_count),
                "", "train with the model that wrote it"};
-}
-
-// kDataLoss: the values that were read since are not those that were written.
-Status check_digests(const replica::PartHead& head) {
-  const auto is = [&](const char* name, const std::vector<float>& values) {
-    const auto known = head.digests.find(name);
-    return known == head.digests.end() ? values.empty() : known->second == digest_of(values);
-  };
-  const bool anchor = is("anchor", head.checkpoint.anchor);
-  if (anchor && is("outer_momentum", head.checkpoint.momentum)) return {};
-  return Error{Code::kDataLoss,
-               std::string("the ") + (anchor ? "outer momentum" : "parameters") +
-                   " of the checkpoint are not those that were written",
-               "", "take another copy of the checkpoint"};
 }
 
 // 0: none, a negative size, or more than a model may have.
@@ -132,12 +127,18 @@ bool can_be_told(const std::vector<TensorShape>& tensors) {
 class ProgramCompute final : public replica::Compute {
  public:
   ProgramCompute(Orders& orders, const replica::ComputeOrder& order, Answer model)
-      : orders_(orders), spec_(order.spec), stage_(order.stage), model_(std::move(model)) {
+      : orders_(orders),
+        spec_(order.spec),
+        stage_(order.stage),
+        stages_(std::ssize(order.cut)),
+        model_(std::move(model)) {
     for (const TensorShape& tensor : model_.tensors) {
       value_count_ += python::value_count(tensor);
     }
   }
   ~ProgramCompute() override { orders_.end(""); }
+
+  const std::vector<TensorShape>& model_tensors() const { return model_.tensors; }
 
   std::int64_t value_count() const override { return value_count_; }
   void read_parameters(std::span<float> out) const override {
@@ -176,6 +177,27 @@ class ProgramCompute final : public replica::Compute {
   void read_adam(std::span<float>, std::span<float>) const override {}
   void write_adam(std::span<const float>, std::span<const float>, std::int64_t) override {}
   std::int64_t adam_step() const override { return 0; }
+
+  bool has_own_state() const override { return true; }
+  // Without files where the program refuses: then a joiner begins anew.
+  std::vector<float> own_state() override {
+    const replica::TemporaryFolder folder;
+    const std::string path = folder.path().string();
+    std::vector<FileEntry> files;
+    if (!path.empty()) {
+      const auto order = objects_order(SHOAL_WRITE_CHECKPOINT, path, stage_, stages_);
+      if (auto written = objects_of(orders_, order)) files = std::move(*written);
+    }
+    auto bundle = replica::bundle_objects(folder.path(), files);
+    if (!bundle) bundle = replica::bundle_objects(folder.path(), {});
+    return std::move(*bundle);
+  }
+  void take_own_state(std::span<const float> state) override {
+    const replica::TemporaryFolder folder;
+    const std::string path = folder.path().string();
+    const bool here = !path.empty() && replica::unbundle_objects(state, folder.path()).ok();
+    if (here) orders_.ask(objects_order(SHOAL_READ_CHECKPOINT, path, stage_, stages_));
+  }
 
   // The program takes its step before anybody sees the loss: one that is not finite shows in the
   // parameters, and the boundary finds it there.
@@ -224,6 +246,7 @@ class ProgramCompute final : public replica::Compute {
   Orders& orders_;
   const JobSpec spec_;
   const StageIndex stage_;
+  const std::int64_t stages_;
   const Answer model_;
   std::int64_t value_count_ = 0;
   std::vector<DataLease> leases_;  // of the round
@@ -264,6 +287,7 @@ MaybeFailure ProgramHost::make(const replica::ComputeOrder& order,
   Answer answer = orders_.ask(question);
   if (auto failure = check_tensors(answer.tensors)) return failure;
   auto compute = std::make_unique<ProgramCompute>(orders_, order, std::move(answer));
+  tensors_ = compute->model_tensors();
   value_count_ = compute->value_count();
   stages_ = order.cut.size();
   out = std::move(compute);
@@ -281,51 +305,31 @@ MaybeFailure ProgramHost::guarded(const std::function<void()>& work) {
   return std::nullopt;
 }
 
+// The program writes its objects first: what it refuses costs no weights.
 Result<replica::WrittenPart> ProgramHost::write_checkpoint(
     const std::filesystem::path& folder, const replica::CheckpointContent& content) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Error{Code::kUnavailable, "cannot create " + folder.string() + ": " + error.message(),
-                 "", "let this user write there, on a disk with room"};
-  }
+  if (Status s = replica::make_checkpoint_folder(folder); !s) return s.error();
   const std::string path = folder.string();
-  shoal_order order = order_of(SHOAL_WRITE_CHECKPOINT, content.anchor);
-  order.momentum = const_cast<float*>(content.momentum.data());  // only read
-  order.momentum_count = std::ssize(content.momentum);
-  order.text = path.c_str();
-  order.index = content.stage;
-  order.count = std::ssize(content.cut);
-  Answer answer;
-  try {
-    answer = orders_.ask(order);
-  } catch (const OrderFailed& failed) {  // the program goes on: only this checkpoint is lost
-    if (failed.failure().kind != ReplicaFailure::kInternal) throw;
-    return Error{Code::kDataLoss, failed.failure().detail, "", ""};
-  }
-  return replica::write_part(folder, content, replica::digests_of(content),
-                             std::move(answer.files));
+  auto objects = objects_of(
+      orders_, objects_order(SHOAL_WRITE_CHECKPOINT, path, content.stage, std::ssize(content.cut)));
+  if (!objects) return objects.error();
+  replica::TrainerPart part{tensors_};
+  part.objects = std::move(*objects);
+  return replica::write_part(folder, content, part);
 }
 
 Result<replica::Checkpoint> ProgramHost::read_checkpoint(const std::filesystem::path& folder,
                                                          StageIndex stage) {
   auto head = replica::read_part(folder, stage);
   if (!head) return head.error();
-  const std::int64_t momentum_count = head->value_counts["outer_momentum"];
   if (Status fits = check_fits(*head, stages_, value_count_); !fits) return fits.error();
-  replica::Checkpoint& checkpoint = head->checkpoint;
-  checkpoint.anchor.resize(static_cast<std::size_t>(value_count_));
-  checkpoint.momentum.resize(static_cast<std::size_t>(momentum_count));
+  replica::Checkpoint checkpoint = head->checkpoint;
+  const replica::PartReader reader(folder, stage, *head, checkpoint.key);
+  if (Status s = reader.read_weights(tensors_, checkpoint.anchor); !s) return s.error();
+  if (Status s = reader.read_outer(value_count_, checkpoint.outer); !s) return s.error();
   const std::string path = folder.string();
-  shoal_order order = order_of(SHOAL_READ_CHECKPOINT, checkpoint.anchor);
-  order.momentum = checkpoint.momentum.data();
-  order.momentum_count = momentum_count;
-  order.text = path.c_str();
-  order.index = stage;
-  order.count = static_cast<std::int64_t>(stages_);
-  orders_.ask(order);
-  if (Status read = check_digests(*head); !read) return read.error();
-  return std::move(checkpoint);
+  orders_.ask(objects_order(SHOAL_READ_CHECKPOINT, path, stage, std::ssize(checkpoint.cut)));
+  return checkpoint;
 }
 
 }  // namespace shoal::python

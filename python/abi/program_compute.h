@@ -1,6 +1,7 @@
 // Compute by a program behind the C interface: every question becomes an order (orders.h). The
-// inner optimizer, its moments and the files of its tensors are the program's own. A stage of a
-// pipeline is in program_stage.h.
+// inner optimizer and its state are the program's own: of a checkpoint the program writes and reads
+// objects (its buffers, that state, what it keeps), and the library the vectors that replicas
+// share. A stage of a pipeline is in program_stage.h.
 //
 // A process serves one replica. When that is released, the program's orders end.
 #pragma once
@@ -36,6 +37,7 @@ class ProgramHost final : public replica::ComputeHost {
  private:
   Orders& orders_;
   bool used_ = false;
+  std::vector<TensorShape> tensors_;  // of the model that was made
   std::int64_t value_count_ = 0;
   std::size_t stages_ = 1;
 };

@@ -10,14 +10,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
+#include "replica/checkpoint/object_bundle.h"
 
 namespace shoal::python {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A program of two tensors, which keeps checkpoints in its memory.
+// A program of two tensors, which writes one object to each checkpoint.
 class Program {
  public:
   explicit Program(Orders& orders) : orders_(orders) {
@@ -30,7 +31,11 @@ class Program {
   shoal_order trained = {};
   int begun = 0;  // how often SHOAL_BEGIN came
   std::string seeded = "not yet";
-  std::vector<FileEntry> files{{"model.safetensors", Bytes(12), std::string(64, 'a'), "weights"}};
+  std::vector<FileEntry> files{{"buffers.safetensors", Bytes(12), std::string(64, 'a'), "buffers"}};
+  std::string object = "statistics";
+  bool refuses = false;                             // to write objects
+  std::string folder_read;                          // of SHOAL_READ_CHECKPOINT
+  std::map<std::string, std::string> objects_read;  // by role
 
  private:
   void run(const std::stop_token& stop) {
@@ -41,7 +46,6 @@ class Program {
   }
   void obey(const shoal_order& order) {
     const std::span given(order.values, static_cast<std::size_t>(order.value_count));
-    const std::span momentum(order.momentum, static_cast<std::size_t>(order.momentum_count));
     switch (order.kind) {
       case SHOAL_MODEL:
         model = order;
@@ -69,20 +73,32 @@ class Program {
         values.assign(given.begin(), given.end());
         break;
       case SHOAL_WRITE_CHECKPOINT:
-        anchor_.assign(given.begin(), given.end());
-        momentum_.assign(momentum.begin(), momentum.end());
+        if (refuses) return orders_.fail({ReplicaFailure::kInternal, "not finite"}, false);
+        EXPECT_TRUE(fs::is_directory(order.text));
+        std::ofstream(fs::path(order.text) / files[0].path) << object;
+        files[0].size = Bytes(std::ssize(object));
         EXPECT_TRUE(orders_.answer(order.kind, {.files = files}).ok());
         return;
       case SHOAL_READ_CHECKPOINT:
-        std::ranges::copy(anchor_, given.begin());
-        std::ranges::copy(momentum_, momentum.begin());
+        read_objects(order);
         break;
     }
     EXPECT_TRUE(orders_.answer(0, {}).ok());
   }
 
+  void read_objects(const shoal_order& order) {
+    const std::string folder = order.text;
+    folder_read = folder;
+    objects_read.clear();
+    const auto listed = replica::list_objects(folder, static_cast<StageIndex>(order.index));
+    ASSERT_TRUE(listed.ok());
+    for (const FileEntry& file : *listed) {
+      std::ifstream content(fs::path(folder) / file.path);
+      objects_read[file.role] = {std::istreambuf_iterator<char>(content), {}};
+    }
+  }
+
   Orders& orders_;
-  std::vector<float> anchor_, momentum_;
   std::jthread thread_;
 };
 
@@ -134,6 +150,30 @@ TEST(ProgramCompute, ManyTensorsOrOddNamesAreNotTold) {
     ASSERT_FALSE(rig.make().has_value());
     EXPECT_TRUE(rig.compute->tensors().empty());
     EXPECT_EQ(rig.compute->value_count(), many ? std::int64_t{kTensorsMax} + 1 : 3);
+  }
+}
+
+TEST(ProgramCompute, AJoinerGetsTheObjectsOfItsSource) {
+  Rig source, joiner;
+  ASSERT_FALSE(source.make().has_value() || joiner.make().has_value());
+  source.program.object = "of the source";
+  EXPECT_TRUE(source.compute->has_own_state());
+  joiner.compute->take_own_state(source.compute->own_state());
+  EXPECT_EQ(joiner.program.objects_read,
+            (std::map<std::string, std::string>{{"buffers", "of the source"}}));
+  EXPECT_FALSE(fs::exists(joiner.program.folder_read)) << "it was made for this";
+}
+
+TEST(ProgramCompute, WithoutObjectsOfItsSourceAJoinerBeginsAnew) {
+  Rig source, joiner;
+  ASSERT_FALSE(source.make().has_value() || joiner.make().has_value());
+  source.program.refuses = true;
+  joiner.compute->take_own_state(source.compute->own_state());
+  EXPECT_TRUE(joiner.program.objects_read.empty());
+  joiner.program.folder_read.clear();
+  for (const std::vector<float>& none : {std::vector<float>(), std::vector<float>(9, 1.0f)}) {
+    joiner.compute->take_own_state(none);
+    EXPECT_EQ(joiner.program.folder_read, "") << "no bundle";
   }
 }
 
@@ -192,7 +232,6 @@ TEST(ProgramCompute, RefusesWhatAProgramCannotDoByTheNameOfTheField) {
        [](Rig& rig) { rig.spec.swarm.schedule = PipelineSchedule::kTwoBufferedWeights; }},
       {"sync.algorithm", [](Rig& rig) { rig.spec.sync = default_spec(SyncAlgorithm::kDdp).sync; }},
       {"model.init", [](Rig& rig) { rig.spec.model.init = "hf:/models/llama"; }},
-      {"train.join", [](Rig& rig) { rig.spec.train.join = JoinMoments::kMoments; }},
       {"no parameter", [](Rig& rig) { rig.program.tensors.clear(); }},
       {"the parameter head", [](Rig& rig) { rig.program.tensors.back().shape = {0}; }}};
   for (const auto& [name, spoil] : bad) {
@@ -223,7 +262,8 @@ class Checkpoints : public testing::Test {
     folder_ = mkdtemp(pattern.data());
     ASSERT_FALSE(rig_.make().has_value());
     const replica::CheckpointContent content{
-        rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), anchor_, momentum_, {}, {}, 0};
+        rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), anchor_, {{"momentum", momentum_}},
+        {},        {},       0};
     const auto part = rig_.host.write_checkpoint(folder_, content);
     ASSERT_TRUE(part.ok());
     part_ = *part;
@@ -240,18 +280,33 @@ TEST_F(Checkpoints, ComeBackAsTheyWere) {
   const auto read = rig_.host.read_checkpoint(folder_, 0);
   ASSERT_TRUE(read.ok()) << to_string(read.error());
   EXPECT_EQ(read->anchor, anchor_);
-  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(vector_of(read->outer, "momentum"), momentum_);
   EXPECT_EQ(read->spec, rig_.spec);
   EXPECT_EQ(read->key, (RoundKey{JobId(3), 1, 4}));
   EXPECT_EQ(read->step, Steps(40));
   EXPECT_EQ(read->cut, rig_.cut);
+  EXPECT_EQ(rig_.program.folder_read, folder_.string()) << "it takes its objects from there";
 }
 
-TEST_F(Checkpoints, ReportTheProgramsFilesAndThePartFile) {
-  ASSERT_EQ(part_.files.size(), 2u);
+TEST_F(Checkpoints, AnotherModelIsRefusedByTheNamesOfItsTensors) {
+  Rig rig;
+  rig.program.tensors = {{"blocks.0.weight", {2, 1}, "F32"}, {"tail", {}, "F32"}};
+  ASSERT_FALSE(rig.make().has_value());
+  const auto read = rig.host.read_checkpoint(folder_, 0);
+  EXPECT_EQ(read.error().code, Code::kIncompatible);
+  EXPECT_EQ(read.error().message,
+            "the checkpoint is of another model: blocks.0.weight has shape [1, 2], the model's has "
+            "[2, 1]; tail is missing; head is not in the model");
+  EXPECT_EQ(rig.program.folder_read, "");
+}
+
+TEST_F(Checkpoints, ReportTheProgramsFilesAndThoseOfTheLibrary) {
+  ASSERT_EQ(part_.files.size(), 4u);
   EXPECT_EQ(part_.files[0], rig_.program.files[0]);
-  EXPECT_EQ(part_.files[1].path, "part-00.json");
-  EXPECT_EQ(part_.files[1].role, "part");
+  EXPECT_EQ(part_.files[1].role, "weights");
+  EXPECT_EQ(part_.files[2].role, "outer/momentum");
+  EXPECT_EQ(part_.files[3].path, "part-00.json");
+  EXPECT_EQ(part_.files[3].role, "part");
   EXPECT_EQ(part_.anchor, digest_of(anchor_));
 }
 
@@ -267,7 +322,7 @@ TEST_F(Checkpoints, AnOldHeadIsStillRead) {
   std::ofstream(folder_ / "shoal.json") << json.dump();
   const auto read = rig_.host.read_checkpoint(folder_, 0);
   ASSERT_TRUE(read.ok()) << to_string(read.error());
-  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(vector_of(read->outer, "momentum"), momentum_);
   EXPECT_EQ(read->key, (RoundKey{JobId(3), 1, 4}));
 }
 
@@ -277,7 +332,8 @@ TEST_F(Checkpoints, EachStageOfAPipelineHasAPartFileOfItsOwn) {
   ASSERT_FALSE(rig.host.make({rig.spec, rig.cut, 1}, rig.compute));
   const fs::path folder = folder_ / "cut";
   const replica::CheckpointContent content{
-      rig.spec, rig.cut, 1, {JobId(3), 1, 4}, Steps(40), anchor_, momentum_, {}, {}, 0};
+      rig.spec, rig.cut, 1, {JobId(3), 1, 4}, Steps(40), anchor_, {{"momentum", momentum_}},
+      {},       {},      0};
   ASSERT_TRUE(rig.host.write_checkpoint(folder, content).ok());
   EXPECT_TRUE(fs::exists(folder / "part-01.json"));
   EXPECT_EQ(rig.host.read_checkpoint(folder, 1)->cut, rig.cut);
@@ -285,10 +341,13 @@ TEST_F(Checkpoints, EachStageOfAPipelineHasAPartFileOfItsOwn) {
 }
 
 TEST_F(Checkpoints, OtherValuesAndDamagedPartFilesAreFound) {
-  const replica::CheckpointContent other{
-      rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), momentum_, momentum_, {}, {}, 0};
   const fs::path elsewhere = folder_ / "other";
+  const replica::CheckpointContent other{
+      rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), momentum_, {{"momentum", momentum_}},
+      {},        {},       0};
   ASSERT_TRUE(rig_.host.write_checkpoint(elsewhere, other).ok());
+  fs::copy_file(elsewhere / "model.safetensors", folder_ / "model.safetensors",
+                fs::copy_options::overwrite_existing);
   EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kDataLoss);
   std::ofstream(folder_ / "part-00.json") << R"({"format": 3})";
   EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kDataLoss);

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "threads/mutex.h"
 
 namespace shoal::python {

@@ -19,7 +19,10 @@
 #include "proto/job_spec_text.h"
 #include "python/abi/orders.h"
 #include "python/abi/program_compute.h"
+#include "replica/checkpoint/object_bundle.h"
+#include "replica/checkpoint/part_writer.h"
 #include "replica/runtime/serve.h"
+#include "transfer/file_writer.h"
 
 using namespace shoal;
 
@@ -44,6 +47,19 @@ int refuse_data(const Error& error) {
 }
 
 int result_of_read(const Status& status) { return status ? 0 : refuse_data(status.error()); }
+
+// Its texts live as long as the entry.
+shoal_file as_file(const FileEntry& entry) {
+  return {entry.path.c_str(), entry.role.c_str(), entry.size.count(), entry.sha256.c_str()};
+}
+
+int give(Result<FileEntry> written, shoal_file* out) {
+  thread_local FileEntry entry;
+  if (!written) return refuse(to_string(written.error()));
+  entry = std::move(*written);
+  *out = as_file(entry);
+  return 0;
+}
 
 replica::Failure failure_of(std::int32_t kind, const char* detail) {
   constexpr ReplicaFailure kKinds[] = {
@@ -158,6 +174,52 @@ int shoal_answer_files(shoal_replica* replica, const shoal_file* files, int64_t 
     answer.files.push_back({file.name, Bytes(file.size), file.sha256, file.role});
   }
   return result_of(replica->orders.answer(SHOAL_WRITE_CHECKPOINT, std::move(answer)));
+}
+
+int shoal_write_object(const shoal_object* object, shoal_file* out) {
+  std::vector<replica::TensorToWrite> tensors;
+  for (const shoal_object_tensor& one :
+       std::span(object->tensors, static_cast<std::size_t>(object->tensor_count))) {
+    const std::span shape(one.shape, static_cast<std::size_t>(one.dimensions));
+    tensors.push_back(
+        {one.name,
+         {shape.begin(), shape.end()},
+         {},
+         one.type,
+         {static_cast<const std::byte*>(one.values), static_cast<std::size_t>(one.bytes)}});
+  }
+  return give(replica::write_object({object->folder, static_cast<StageIndex>(object->stage),
+                                     static_cast<std::size_t>(object->stages), object->role,
+                                     object->document == nullptr ? "" : object->document,
+                                     std::move(tensors)}),
+              out);
+}
+
+int shoal_write_description(const char* folder, const char* name, const char* text,
+                            shoal_file* out) {
+  if (!replica::is_object_name(name)) return refuse("a description has the name of a file");
+  auto written = write_whole_file(std::filesystem::path(folder) / name, text);
+  if (written) written->role = replica::kRoleDescription;
+  return give(std::move(written), out);
+}
+
+int shoal_write_file(const char* folder, int64_t stage, int64_t stages, const char* name,
+                     const char* path, shoal_file* out) {
+  return give(replica::write_program_file(folder, static_cast<StageIndex>(stage),
+                                          static_cast<std::size_t>(stages), name, path),
+              out);
+}
+
+int64_t shoal_list_files(const char* folder, int64_t stage, const shoal_file** out) {
+  thread_local std::vector<FileEntry> entries;
+  thread_local std::vector<shoal_file> files;
+  auto listed = replica::list_objects(folder, static_cast<StageIndex>(stage));
+  if (!listed) return refuse(to_string(listed.error()));
+  entries = std::move(*listed);
+  files.clear();
+  for (const FileEntry& entry : entries) files.push_back(as_file(entry));
+  *out = files.data();
+  return std::ssize(files);
 }
 
 int shoal_answer(shoal_replica* replica) { return result_of(replica->orders.answer(0, {})); }

@@ -1,7 +1,7 @@
 /* The C interface of a replica (libshoal_replica.so), for programs that compute in another language
  * than C++. The library has no tensors: it knows a model as one flat vector of float32, made of the
  * program's tensors in the order in which they were named. Everything else that a trainer does is
- * in it: the agent, the rounds, the peers, joining, the moments of checkpoints.
+ * in it: the agent, the rounds, the peers, joining, the files of checkpoints.
  *
  * The library works in threads of its own and asks the program by orders. A program
  *
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 5
+#define SHOAL_ABI_VERSION 6
 #define SHOAL_PUBLIC __attribute__((visibility("default")))
 
 typedef struct shoal_replica shoal_replica;
@@ -56,10 +56,14 @@ enum {
   /* Batch `index` of `count` held-out ones, of `sequences` each: answer with shoal_answer_loss().
    */
   SHOAL_EVALUATE = 6,
-  /* Write `values` (the anchor) and `momentum` to the folder `text`, synced: answer with
-   * shoal_answer_files(). */
+  /* A checkpoint of stage `index` of `count` is written to the folder `text`, or a copy of the
+   * program's state for a replica that joins. The library writes
+   * the parameters and the vectors of the outer optimizer. Write what only the program has, with
+   * shoal_write_object() and shoal_write_file(), and answer with shoal_answer_files(). */
   SHOAL_WRITE_CHECKPOINT = 7,
-  /* Read them from there. */
+  /* Take the program's own objects from a checkpoint, or as another replica wrote them:
+   * shoal_list_files() names their files. The parameters
+   * follow with SHOAL_WRITE. */
   SHOAL_READ_CHECKPOINT = 8,
   /* There will be no more. `text`: why, or empty when the agent has released the replica or stopped
    * the process. Needs no answer. */
@@ -102,8 +106,6 @@ typedef struct {
   int64_t count;
   float* values; /* valid until the answer, as are the others */
   int64_t value_count;
-  float* momentum;
-  int64_t momentum_count;
   float* output;
   int64_t output_count;
   const char* text;
@@ -148,14 +150,55 @@ SHOAL_PUBLIC int shoal_log(shoal_replica* replica, const char* name, double valu
 SHOAL_PUBLIC int shoal_answer_loss(shoal_replica* replica, double mean_loss);
 /* `gradient_norm`: of the mean over tokens, before clipping; not finite: the step was skipped. */
 SHOAL_PUBLIC int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double lr);
-/* The files that were written, as they were meant: size and SHA-256 are computed while a file is
- * written, not from what is found in it later. The library writes the part file. */
+
+/* ---- objects of checkpoints (docs/checkpoints.md) */
+
+/* A file of a checkpoint. Size and SHA-256 are computed while it is written, not from what is found
+ * in it later. */
 typedef struct {
   const char* name;   /* without its folder */
-  const char* role;   /* "weights", "outer/momentum", "inner/NAME", "description" */
-  int64_t size;       /* bytes */
-  const char* sha256; /* 64 hex digits */
+  const char* role;   /* "buffers", "inner/NAME", "object/NAME", "file/NAME", "description" */
+  int64_t size;       /* bytes; of checkpoints of versions before 0.2 not known: 0 */
+  const char* sha256; /* 64 hex digits; likewise: empty */
 } shoal_file;
+
+/* A tensor of any type, in row-major order. */
+typedef struct {
+  const char* name;
+  const char* type; /* as the safetensors format calls it: "F32", "I64" */
+  const int64_t* shape;
+  int64_t dimensions;
+  const void* values;
+  int64_t bytes;
+} shoal_object_tensor;
+
+/* Tensors with a JSON document, or either alone. */
+typedef struct {
+  const char* folder; /* `text`, `index` and `count` of SHOAL_WRITE_CHECKPOINT */
+  int64_t stage;
+  int64_t stages;
+  const char* role;     /* "buffers", "inner/NAME" or "object/NAME"; the file is named after it */
+  const char* document; /* JSON; NULL: none */
+  const shoal_object_tensor* tensors;
+  int64_t tensor_count; /* 0: the file is the document */
+} shoal_object;
+
+/* NAME is 1 to 96 letters, digits and . _ -. Any process of the replica may write objects, without
+ * a handle: a rank that holds a shard of an optimizer's state writes its own. The texts of `out`
+ * are valid until the next of these calls in the same thread. */
+SHOAL_PUBLIC int shoal_write_object(const shoal_object* object, shoal_file* out);
+/* A text for people or other libraries, as the index of a sharded model, with the role
+ * "description". */
+SHOAL_PUBLIC int shoal_write_description(const char* folder, const char* name, const char* text,
+                                         shoal_file* out);
+/* A copy of the file `path`, which has at most 256 MiB, with the role "file/NAME". */
+SHOAL_PUBLIC int shoal_write_file(const char* folder, int64_t stage, int64_t stages,
+                                  const char* name, const char* path, shoal_file* out);
+/* The files of one stage of the checkpoint in `folder`: their number, or -1. `out` is valid until
+ * the next call in the same thread. */
+SHOAL_PUBLIC int64_t shoal_list_files(const char* folder, int64_t stage, const shoal_file** out);
+
+/* All files that the program wrote for SHOAL_WRITE_CHECKPOINT, those of all ranks. */
 SHOAL_PUBLIC int shoal_answer_files(shoal_replica* replica, const shoal_file* files,
                                     int64_t file_count);
 SHOAL_PUBLIC int shoal_answer(shoal_replica* replica);

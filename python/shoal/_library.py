@@ -4,7 +4,7 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 LIBRARY = "libshoal_replica.so"
 
 MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
@@ -51,8 +51,6 @@ class Order(ctypes.Structure):
         ("count", c_int64),
         ("values", c_void_p),
         ("value_count", c_int64),
-        ("momentum", c_void_p),
-        ("momentum_count", c_int64),
         ("output", c_void_p),
         ("output_count", c_int64),
         ("text", c_char_p),
@@ -66,6 +64,16 @@ class Tensor(ctypes.Structure):
 
 class File(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("role", c_char_p), ("size", c_int64), ("sha256", c_char_p)]
+
+
+class ObjectTensor(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("type", c_char_p), ("shape", POINTER(c_int64)), ("dimensions", c_int64),
+                ("values", c_void_p), ("bytes", c_int64)]
+
+
+class Object(ctypes.Structure):
+    _fields_ = [("folder", c_char_p), ("stage", c_int64), ("stages", c_int64), ("role", c_char_p),
+                ("document", c_char_p), ("tensors", POINTER(ObjectTensor)), ("tensor_count", c_int64)]
 
 
 class DataShape(ctypes.Structure):
@@ -82,6 +90,10 @@ _SIGNATURES = {
     "shoal_log": (c_int, [c_void_p, c_char_p, c_double]),
     "shoal_answer_loss": (c_int, [c_void_p, c_double]),
     "shoal_answer_stage_step": (c_int, [c_void_p, c_double, c_double]),
+    "shoal_write_object": (c_int, [POINTER(Object), POINTER(File)]),
+    "shoal_write_description": (c_int, [c_char_p, c_char_p, c_char_p, POINTER(File)]),
+    "shoal_write_file": (c_int, [c_char_p, c_int64, c_int64, c_char_p, c_char_p, POINTER(File)]),
+    "shoal_list_files": (c_int64, [c_char_p, c_int64, POINTER(POINTER(File))]),
     "shoal_answer_files": (c_int, [c_void_p, POINTER(File), c_int64]),
     "shoal_answer": (c_int, [c_void_p]),
     "shoal_answer_failed": (c_int, [c_void_p, c_int32, c_char_p]),
@@ -118,6 +130,51 @@ _library = _load()
 
 def permuted(size, seed, index):
     return _library.shoal_permuted(size, seed, index)
+
+
+def _check(result):
+    if result < 0:
+        raise Error(_library.shoal_last_error().decode(errors="replace"))
+    return result
+
+
+def _reported(file):
+    """(name, role, size, SHA-256) of a file of a checkpoint."""
+    return file.name.decode(), file.role.decode(), file.size, file.sha256.decode()
+
+
+def write_object(place, role, tensors, document=None):
+    """Writes one object of a checkpoint. `place`: (folder, stage, stages) of the order; `tensors`: [(name, type,
+    shape, address, bytes)] in the host's memory; `document`: JSON. What is reported of the file."""
+    folder, stage, stages = place
+    array = (ObjectTensor * len(tensors))(*[
+        (_text(name), _text(kind), (c_int64 * len(shape))(*shape), len(shape), address, size)
+        for name, kind, shape, address, size in tensors])
+    text, file = document.encode() if document is not None else None, File()
+    _check(_library.shoal_write_object(
+        byref(Object(folder, stage, stages, _text(role), text, array, len(tensors))), byref(file)))
+    return _reported(file)
+
+
+def write_description(folder, name, text):
+    file = File()
+    _check(_library.shoal_write_description(folder, _text(name), _text(text), byref(file)))
+    return _reported(file)
+
+
+def write_file(place, name, path):
+    """Copies a file of the program to a checkpoint. What is reported of the copy."""
+    folder, stage, stages = place
+    file = File()
+    _check(_library.shoal_write_file(folder, stage, stages, _text(name), os.fsencode(path), byref(file)))
+    return _reported(file)
+
+
+def list_files(folder, stage):
+    """[(name, role)] of one stage of a checkpoint."""
+    files = POINTER(File)()
+    count = _check(_library.shoal_list_files(folder, stage, byref(files)))
+    return [_reported(files[number])[:2] for number in range(count)]
 
 
 class Digest:
@@ -170,13 +227,7 @@ class Link:
 
     def __init__(self, process):
         self._handle, self._pid = c_void_p(), os.getpid()
-        self._check(_library.shoal_join(byref(process), byref(self._handle)))
-
-    @staticmethod
-    def _check(result):
-        if result < 0:
-            raise Error(_library.shoal_last_error().decode(errors="replace"))
-        return result
+        _check(_library.shoal_join(byref(process), byref(self._handle)))
 
     def _here(self):
         if os.getpid() != self._pid:  # the library's threads are not
@@ -188,40 +239,46 @@ class Link:
         """The next order; its text and vectors are valid until its answer. Waits as long as the
         agent has none; `while_waiting` is called about five times a second."""
         order = Order()
-        while self._check(_library.shoal_next(self._here(), self.WAIT_MS, byref(order))) == 0:
+        while _check(_library.shoal_next(self._here(), self.WAIT_MS, byref(order))) == 0:
             while_waiting()
         return order
 
+    @staticmethod
+    def list_files(order):
+        """[(name, role)] of the checkpoint that the order names."""
+        return list_files(order.text, order.index)
+
     def answer(self):
-        self._check(_library.shoal_answer(self._here()))
+        _check(_library.shoal_answer(self._here()))
 
     def answer_model(self, tensors, digest):
         """`tensors`: [(name, shape, type)]."""
         array = (Tensor * len(tensors))(*[
             (_text(name), (c_int64 * len(shape))(*shape), len(shape), _text(kind))
             for name, shape, kind in tensors])
-        self._check(
+        _check(
             _library.shoal_answer_model(self._here(), array, len(tensors), digest.words))
 
     def answer_files(self, written, refused=None):
-        """`written`: the files of a checkpoint, [(name, role, size, SHA-256)]; `refused`: why there is none."""
+        """`written`: the files that the program wrote, [(name, role, size, SHA-256)]; `refused`: why there is no
+        checkpoint."""
         if refused:
             return self.answer_failed(FAILED, refused)
         array = (File * len(written))(*[
             (_text(name), _text(role), size, _text(sha256)) for name, role, size, sha256 in written])
-        self._check(_library.shoal_answer_files(self._here(), array, len(written)))
+        _check(_library.shoal_answer_files(self._here(), array, len(written)))
 
     def answer_step(self, loss, lr):
-        self._check(_library.shoal_answer_step(self._here(), loss, lr))
+        _check(_library.shoal_answer_step(self._here(), loss, lr))
 
     def log(self, name, value):
-        self._check(_library.shoal_log(self._here(), _text(name), value))
+        _check(_library.shoal_log(self._here(), _text(name), value))
 
     def answer_loss(self, loss):
-        self._check(_library.shoal_answer_loss(self._here(), loss))
+        _check(_library.shoal_answer_loss(self._here(), loss))
 
     def answer_stage_step(self, gradient_norm, lr):
-        self._check(_library.shoal_answer_stage_step(self._here(), gradient_norm, lr))
+        _check(_library.shoal_answer_stage_step(self._here(), gradient_norm, lr))
 
     def answer_failed(self, failure, detail):
         _library.shoal_answer_failed(self._here(), failure, _text(detail))

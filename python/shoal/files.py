@@ -1,20 +1,20 @@
-"""The files of a checkpoint that hold tensors, in the safetensors format.
+"""What a program adds to a checkpoint and takes from it, and the tensors of a finished one.
 
-    model.safetensors      the anchor, under the names of the model's parameters
-    outer.safetensors      outer momentum, flat
-    optimizer.safetensors  state of the inner optimizers of the replica that wrote it; where several
-                           ranks hold it in shards, a file for each: optimizer-1-of-2.safetensors
-    kept.safetensors       what the program keeps there with run.keep(), likewise
-    buffers.safetensors    the buffers that are not averaged, of the replica that wrote it
+The library writes the averaged parameters and the vectors of the outer optimizer, and names all files
+(docs/checkpoints.md). A program gives it objects, each of tensors and a JSON document:
 
-Each stage of a pipeline writes its own, as model-00002-of-00004.safetensors, and stage 0
-model.safetensors.index.json besides, which says where each parameter is, unless the stages are
-built one by one.
+    inner/optimizer   state of the inner optimizers of the replica that wrote it; where several ranks hold it
+                      in shards, one for each: inner/optimizer-1-of-2
+    object/NAME       what the program keeps there with run.keep(), likewise
+    file/NAME         what the program keeps there with run.keep_file()
+    buffers           the buffers that are not averaged, of the replica that wrote it
+
+Stage 0 of a pipeline writes model.safetensors.index.json besides, which says where each parameter is,
+unless the stages are built one by one.
 
 Nothing in them is code: a checkpoint of another host can be read without trust.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -22,12 +22,11 @@ import struct
 
 import torch
 
-from shoal import names
+from shoal import _library, names
 from shoal._library import Error
 from shoal.registry import shown
 from shoal.state import is_finite
 from shoal.trees import TYPES, bytes_of, on_host
-from shoal.vectors import view_of
 
 _DTYPES = {name: dtype for dtype, name in TYPES.items()}
 _HEADER_MAX = 100 << 20
@@ -46,31 +45,12 @@ def _refuse_nonfinite(tensors, what):
                             "in the data)")
 
 
-def _write(path, role, pieces):
-    """Writes and syncs a file; what is reported of it: (name, role, size, SHA-256)."""
-    digest, size = hashlib.sha256(), 0
-    with open(path, "wb") as file:
-        for piece in pieces:
-            digest.update(piece)
-            file.write(piece)
-            size += len(piece)
-        file.flush()
-        os.fsync(file.fileno())
-    return os.path.basename(path), role, size, digest.hexdigest()
-
-
-def write_tensors(path, role, tensors, metadata=None):
-    """Writes and syncs [(name, tensor)]; what is reported of the file."""
-    header, end = {"__metadata__": {"format": "pt", **(metadata or {})}}, 0
+def write_object(place, role, tensors, document=None):
+    """Writes [(name, tensor)] with a JSON document, or either alone; what is reported of the file."""
     tensors = [(name, on_host(tensor)) for name, tensor in tensors]
-    for name, tensor in tensors:
-        begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape),
-                        "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    start = struct.pack("<Q", len(text)) + text
-    return _write(path, role, [start, *(bytes_of(tensor) for _, tensor in tensors)])
+    return _library.write_object(place, role, [
+        (name, TYPES[tensor.dtype], list(tensor.shape), tensor.data_ptr(), tensor.numel() * tensor.element_size())
+        for name, tensor in tensors], document)
 
 
 def _read_header(path, file):
@@ -125,71 +105,65 @@ def _name(stem, stage, stages):
     return f"{stem}{numbers}.safetensors"
 
 
-def _path(order, stem):
-    return os.path.join(order.text.decode(), _name(stem, order.index, order.count))
-
-
-def _stem_of_rank(stem, vectors, rank, ranks):
-    return f"{stem}-{rank + 1}-of-{ranks}" if vectors.sharded else stem
+def _of_rank(vectors, rank, ranks):
+    """What follows the names of objects that each rank has of its own."""
+    return f"-{rank + 1}-of-{ranks}" if vectors.sharded else ""
 
 
 def write_checkpoint(order, vectors, state, rank=0, ranks=1):
     """What is reported of the files that this rank wrote. What is whole is rank 0's to write."""
-    written = []
+    place, written = (order.text, order.index, order.count), []
     tensors, document = state.optimizers_written()
     _refuse_nonfinite(tensors.items(), "optimizer's state")
     if rank == 0:
-        weights = list(vectors.split(view_of(order.values, order.value_count)))
-        outer = [("outer_momentum", view_of(order.momentum, order.momentum_count))]
-        _refuse_nonfinite(weights, "weights")
-        _refuse_nonfinite(outer, "outer state")
-        written.append(write_tensors(_path(order, "model"), "weights", weights))
-        written.append(write_tensors(_path(order, "outer"), "outer/momentum", outer))
         buffers = vectors.local_buffers()
         if buffers:
-            written.append(write_tensors(_path(order, "buffers"), "buffers", buffers))
+            written.append(write_object(place, "buffers", buffers))
+        written += state.files_written(place)
     if rank == 0 or vectors.sharded:
-        written.append(_write_state(order, "optimizer", vectors, rank, ranks, tensors, document))
-        if state.kept:
-            written.append(_write_state(order, "kept", vectors, rank, ranks, *state.kept_written()))
+        mine = _of_rank(vectors, rank, ranks)
+        written.append(write_object(place, f"inner/optimizer{mine}", tensors.items(), document))
+        for name, (tensors, document) in state.kept_written().items():
+            written.append(write_object(place, f"object/{name}{mine}", tensors.items(), document))
     return written
 
 
-def _write_state(order, stem, vectors, rank, ranks, tensors, document):
-    stem = _stem_of_rank(stem, vectors, rank, ranks)
-    return write_tensors(_path(order, stem), f"inner/{stem}", tensors.items(), document)
+def _read_object(path):
+    """The tensors by name, and the JSON document among other metadata."""
+    if not path.endswith(".json"):
+        return read_tensors(path)
+    with open(path, encoding="utf-8") as file:
+        return {}, {"state": file.read()}
 
 
-def read_checkpoint(order, vectors, state, rank=0, ranks=1):
-    if rank == 0:
-        _read_averaged(order, vectors)
-    _read_state(_path(order, _stem_of_rank("optimizer", vectors, rank, ranks)), state.read_optimizers,
-                "the optimizer starts without state")  # where another number of ranks wrote it
-    if state.kept:
-        _read_state(_path(order, _stem_of_rank("kept", vectors, rank, ranks)), state.read_kept,
-                    f"{', '.join(state.kept)} of run.keep() begin anew")
-    place = _path(order, "buffers")
-    if os.path.exists(place):
-        vectors.take_buffers(read_tensors(place)[0])
+def _kept_in(paths, mine):
+    """{name: (tree, tensors)} of what this rank keeps. Earlier builds wrote all of it to one file."""
+    kept = {}
+    if f"inner/kept{mine}" in paths:
+        tensors, metadata = read_tensors(paths[f"inner/kept{mine}"])
+        kept = {name: (tree, tensors) for name, tree in json.loads(metadata["state"]).items()}
+    for role, path in paths.items():
+        if role.startswith("object/") and role.endswith(mine):
+            tensors, metadata = _read_object(path)
+            name = role[len("object/"):len(role) - len(mine)]
+            kept[name] = (json.loads(metadata["state"]), tensors)
+    return kept
 
 
-def _read_state(place, read, otherwise):
-    if os.path.exists(place):
-        read(*read_tensors(place))
+def read_checkpoint(order, listed, vectors, state, rank=0, ranks=1):
+    """`listed`: [(name, role)] of the files of the stage."""
+    folder, mine = order.text.decode(), _of_rank(vectors, rank, ranks)
+    paths = {role: os.path.join(folder, name) for name, role in listed}
+    optimizer = paths.get(f"inner/optimizer{mine}")  # another number of ranks may have written it
+    if optimizer is None:
+        print("info: the checkpoint has no state of the optimizer for this rank: it starts without", flush=True)
     else:
-        print(f"info: {os.path.basename(place)} is not in the checkpoint: {otherwise}", flush=True)
-
-
-def _read_averaged(order, vectors):
-    wanted = dict(vectors.shapes())
-    model = _named_as(wanted, read_tensors(_path(order, "model"))[0])
-    wrong = _difference(model, wanted)
-    if wrong:
-        raise Error("the checkpoint is of another model: " + shown(wrong))
-    for name, values in vectors.split(view_of(order.values, order.value_count)):
-        values.copy_(model[name])
-    outer, _ = read_tensors(_path(order, "outer"))
-    view_of(order.momentum, order.momentum_count).copy_(outer["outer_momentum"])
+        state.read_optimizers(*_read_object(optimizer))
+    state.read_kept(_kept_in(paths, mine))
+    if "buffers" in paths:
+        vectors.take_buffers(read_tensors(paths["buffers"])[0])
+    if rank == 0:
+        state.read_files({role[len("file/"):]: path for role, path in paths.items() if role.startswith("file/")})
 
 
 def read_parameters(folder, vectors):
@@ -215,7 +189,7 @@ def write_index(folder, stages):
               for stage, tensors in enumerate(stages) for name, _ in tensors}
     total = 4 * sum(count for tensors in stages for _, count in tensors)
     text = json.dumps({"metadata": {"total_size": total}, "weight_map": places}, indent=2)
-    return _write(os.path.join(folder, _INDEX), "description", [text.encode()])
+    return _library.write_description(os.fsencode(folder), _INDEX, text)
 
 
 def load_checkpoint(folder, model=None):

@@ -143,6 +143,11 @@ class RankedLink:
             view_of(self._order.values, self._order.value_count).copy_(self._vector)
         self._link.answer()
 
+    def list_files(self, order):
+        listed = [self._link.list_files(order) if self._link is not None else None]
+        dist.broadcast_object_list(listed, 0, self._group)
+        return listed[0]
+
     def answer_files(self, written, refused=None):
         """Those of all ranks are one part, which there is not where one of them refuses."""
         of_ranks = [None] * dist.get_world_size(self._group)

@@ -58,7 +58,8 @@ def checked_optimizers(given):
 
 def _is_plain_mean(sync):
     outer = sync.get("outer", {})
-    return sync.get("algorithm") == "local_sgd" or (outer.get("lr") == 1 and outer.get("momentum") == 0)
+    plain = outer.get("lr") == 1 and outer.get("momentum") == 0
+    return sync.get("algorithm") == "local_sgd" or (plain and outer.get("method", "nesterov") in ("nesterov", "sgd"))
 
 
 def check_buffers(buffers, job):

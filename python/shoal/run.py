@@ -64,6 +64,15 @@ class Work:
                         "loaded: call it before")
         self._state.keep(name, kept)
 
+    def keep_file(self, path, name=None):
+        """Checkpoints also have a copy of this file of the program as it is then: up to 16, of at most 256 MiB
+        each. A replica that begins from a checkpoint finds it at the path again, before its first step. `name`: in the
+        checkpoint; that of the file unless it is given. Called before the loop."""
+        if self._data is not None:
+            raise Error(f"run.keep_file({str(path)!r}): the loop has begun, and the files that a checkpoint has may "
+                        "be restored: call it before")
+        self._state.keep_file(path, name)
+
     def _stepped(self):
         self._steps_taken += 1
 
@@ -118,7 +127,7 @@ class Work:
         kept = [*self._state.kept, *(["the buffers of the model"] if self._vectors.local_buffers() else [])]
         if kept:
             print(f"warning: this replica joined at step {step} without a checkpoint: {', '.join(kept)} begin anew "
-                  "here", flush=True)
+                  "here (train.join = \"moments\" gives it those of another replica)", flush=True)
 
     def _ends_step(self):
         if not self._tried:  # optimizers make their state in their first step
@@ -139,6 +148,10 @@ class Work:
     def _write_checkpoint(self, order):
         return files.write_checkpoint(order, self._vectors, self._state, *self._rank)
 
+    def _read_checkpoint(self, order):
+        files.read_checkpoint(order, self._replica.link.list_files(order), self._vectors, self._state, *self._rank)
+        self._restored = True
+
     def _at_boundary(self):
         self._registry.check()
 
@@ -157,8 +170,7 @@ class Work:
                 refused = str(problem)
             return self._replica.link.answer_files(written, refused)
         elif order.kind == _library.READ_CHECKPOINT:
-            files.read_checkpoint(order, vectors, self._state, *self._rank)
-            self._restored = True
+            self._read_checkpoint(order)
         elif order.kind == _library.SEED:
             if order.text:  # else the model is as the program has built it
                 vectors.write_from(files.read_parameters(order.text.decode(), vectors))

@@ -9,14 +9,27 @@ not fit when it is read is dropped with a warning: training goes on, and the che
 
 import copy
 import json
+import os
+import re
+import shutil
 import warnings
 
 import torch
 
-from shoal import shards
+from shoal import _library, shards
 from shoal._library import Error
 from shoal.registry import shown
 from shoal.trees import Unstorable, Writer, moved_to, tensors_in, value_of
+
+
+_FILES_MAX = 16
+_RULE = " (numbers, texts, dense tensors, and lists and dictionaries of them can be stored)"
+
+
+def _check_name(call, name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", name):
+        raise Error(f"{call}: a name is a text of 1 to 64 letters, digits and . _ - that begins with no dot, because "
+                    "a file of the checkpoint has it")
 
 
 def is_finite(tensor):
@@ -185,11 +198,10 @@ class State:
 
     def __init__(self, optimizers, names):
         self._optimizers = [OptimizerState(one, names, number) for number, one in enumerate(optimizers)]
-        self._plain, self.kept, self._said = optimizers, {}, set()
+        self._plain, self.kept, self._files, self._said = optimizers, {}, {}, set()
 
     def keep(self, name, kept):
-        if not isinstance(name, str) or not name:
-            raise Error("run.keep(name, object): the name is a text")
+        _check_name(f"run.keep({name!r}, ...)", name)
         if name in self.kept:
             raise Error(f"run.keep({name!r}, ...) was called before: give each object a name of its own")
         for method in ("state_dict", "load_state_dict"):
@@ -199,33 +211,75 @@ class State:
         self.kept[name] = kept
 
     def optimizers_written(self, probe=False):
-        """(tensors by name, metadata) of the optimizers' file."""
+        """(tensors by name, JSON) of all optimizers."""
         writer, left_out = Writer(probe), []
         documents = [one.written(writer, left_out) for one in self._optimizers]
         self._say_left_out(left_out)
-        return writer.tensors, {"state": json.dumps({"optimizers": documents})}
+        return writer.tensors, json.dumps({"optimizers": documents})
 
     def kept_written(self, probe=False):
-        writer, left_out, document = Writer(probe), [], {}
+        """{name: (tensors by name, JSON)} of each object."""
+        written, left_out = {}, []
         for name, kept in self.kept.items():
+            writer = Writer(probe)
             try:
-                document[name] = writer.tree(kept.state_dict(), name)
+                document = json.dumps(writer.tree(kept.state_dict(), name))
+                written[name] = (writer.tensors, document)
             except Unstorable as problem:
                 left_out.append(f"{name} of run.keep(), because {problem}")
         self._say_left_out(left_out)
-        return writer.tensors, {"state": json.dumps(document)}
+        return written
+
+    def keep_file(self, path, name=None):
+        path = os.path.abspath(path)
+        name = name or os.path.basename(path)
+        _check_name(f"run.keep_file({path!r})", name)
+        if len(self._files) == _FILES_MAX:
+            raise Error(f"run.keep_file({path!r}): checkpoints have at most {_FILES_MAX} files of a program")
+        if name in self._files:
+            raise Error(f"run.keep_file({path!r}): a file named {name} is kept already: give another name=")
+        self._files[name] = path
+
+    def files_written(self, place):
+        """What is reported of the copies. A file that is not there yet is left out."""
+        written, left_out = [], []
+        for name, path in self._files.items():
+            try:
+                written.append(_library.write_file(place, name, path))
+            except Error as problem:
+                left_out.append(f"the file {name} of run.keep_file(), because {problem}")
+        self._say_left_out(left_out, "")
+        return written
+
+    def read_files(self, paths):
+        """Puts the files of a checkpoint, {name: path}, where the program expects them."""
+        unknown = [name for name in paths if name not in self._files]
+        if unknown:
+            _warn(f"the checkpoint keeps the files {shown(unknown)}, which the program does not: they are dropped")
+        for name, path in self._files.items():
+            if name in paths:
+                self._put_back(name, paths[name], path)
+
+    @staticmethod
+    def _put_back(name, stored, path):
+        temporary = f"{path}.{os.getpid()}.restored"  # replicas of one host may share the path
+        try:
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            shutil.copyfile(stored, temporary)
+            os.replace(temporary, path)
+        except OSError as problem:
+            _warn(f"the file {name} of the checkpoint cannot be put to {path}: {problem}: it is dropped")
 
     def try_to_write(self):
         """Warns of what checkpoints will lack, without writing one."""
         self.optimizers_written(probe=True)
         self.kept_written(probe=True)
 
-    def _say_left_out(self, left_out):
+    def _say_left_out(self, left_out, rule=_RULE):
         new = [sentence for sentence in left_out if sentence not in self._said]
         self._said.update(new)
         if new:
-            _warn(f"checkpoints will lack {shown(new)} (numbers, texts, dense tensors, and lists and dictionaries "
-                  "of them can be stored)")
+            _warn(f"checkpoints will lack {shown(new)}{rule}")
 
     def read_optimizers(self, tensors, metadata):
         if "state" in metadata:
@@ -240,18 +294,18 @@ class State:
         for optimizer in self._plain:
             forget_nonfinite(optimizer)  # versions before 0.2 stored such values
 
-    def read_kept(self, tensors, metadata):
-        document = json.loads(metadata["state"])
-        unknown = [name for name in document if name not in self.kept]
+    def read_kept(self, found):
+        """`found`: {name: (tree, tensors)} of a checkpoint."""
+        unknown = [name for name in found if name not in self.kept]
         if unknown:
             _warn(f"the checkpoint keeps {shown(unknown)}, which the program does not: it is dropped")
         for name, kept in self.kept.items():
-            if name not in document:
+            if name not in found:
                 print(f"info: {name} is not in the checkpoint: it begins anew", flush=True)
                 continue
             before = copy.deepcopy(kept.state_dict())
             try:
-                kept.load_state_dict(value_of(document[name], tensors))
+                kept.load_state_dict(value_of(*found[name]))
             except Exception as problem:  # of the object's own code
                 _warn(f"{name} of the checkpoint does not fit: {type(problem).__name__}: {problem}: it begins anew")
                 kept.load_state_dict(before)

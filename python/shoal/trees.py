@@ -118,7 +118,7 @@ class Writer:
                 "shape": list(tensor.shape)}
 
     def _add(self, tensor, place):
-        name = place
+        name = place.encode(errors="replace").decode()
         while name in self.tensors:
             name += "_"
         self.tensors[name] = tensor

@@ -18,6 +18,7 @@ from shoal.registry import shown
 from shoal.run import failure_of
 from shoal.state import State
 from shoal.vectors import Vectors
+from script_util import write_tensors
 
 
 class Tied(torch.nn.Module):
@@ -192,26 +193,26 @@ class FilesTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.path = os.path.join(folder.name, "t.safetensors")
+        self.folder, self.path = folder.name, os.path.join(folder.name, "t.safetensors")
 
     def test_tensors_of_any_type_come_back(self):
         given = [("a", torch.tensor([[1.5, 2]]).bfloat16()), ("b", torch.tensor(7)),
                  ("none", torch.empty(0))]
-        files.write_tensors(self.path, "weights", given, {"key": "value"})
+        write_tensors(self.folder, "t", given, "[1]")
         tensors, metadata = files.read_tensors(self.path)
-        self.assertEqual(metadata["key"], "value")
+        self.assertEqual(metadata["state"], "[1]")
         for name, tensor in given:
             self.assertEqual(tensors[name].dtype, tensor.dtype)
             self.assertEqual(tensors[name].tolist(), tensor.tolist())
 
     def test_a_cut_file_is_refused(self):
-        files.write_tensors(self.path, "weights", [("a", torch.ones(100))])
+        write_tensors(self.folder, "t", [("a", torch.ones(100))])
         whole = os.path.getsize(self.path)
         for size in (4, 20, whole - 1):
             os.truncate(self.path, size)
             with self.assertRaisesRegex(shoal.Error, "take another copy"):
                 files.read_tensors(self.path)
-            files.write_tensors(self.path, "weights", [("a", torch.ones(100))])
+            write_tensors(self.folder, "t", [("a", torch.ones(100))])
 
     def test_an_optimizer_continues_where_it_was(self):
         def trained(model, optimizer, steps):
@@ -226,8 +227,8 @@ class FilesTest(unittest.TestCase):
         trained(model, optimizer, 3)
         copy = torch.nn.Linear(2, 1)
         copy.load_state_dict(model.state_dict())
-        tensors, metadata = State([optimizer], {}).optimizers_written()
-        files.write_tensors(self.path, "inner/optimizer", tensors.items(), metadata)
+        tensors, document = State([optimizer], {}).optimizers_written()
+        write_tensors(self.folder, "t", tensors.items(), document)
         other = torch.optim.AdamW(copy.parameters(), lr=0.1)
         State([other], {}).read_optimizers(*files.read_tensors(self.path))
         self.assertEqual(trained(copy, other, 2), trained(model, optimizer, 2))

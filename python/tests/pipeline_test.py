@@ -250,10 +250,12 @@ class CheckpointTest(unittest.TestCase):
                 vectors = Vectors(part, names)
                 anchor = torch.zeros(sum(count for _, count in vectors.sizes()))
                 vectors.read_into(anchor)
-                order = types.SimpleNamespace(
-                    text=folder.encode(), index=number, count=2, values=anchor.data_ptr(),
-                    value_count=anchor.numel(), momentum=0, momentum_count=0)
-                files.write_checkpoint(order, vectors, State([torch.optim.SGD(part.parameters(), lr=1.0)], {}))
+                order = types.SimpleNamespace(text=folder.encode(), index=number, count=2)
+                written = files.write_checkpoint(order, vectors,
+                                                 State([torch.optim.SGD(part.parameters(), lr=1.0)], {}))
+                self.assertEqual([one[:2] for one in written],
+                                 [(f"optimizer-0000{number + 1}-of-00002.json", "inner/optimizer")])
+                files.write_object((folder.encode(), number, 2), "inner/model", list(vectors.split(anchor)))
             files.write_index(folder, [Vectors(part, names).sizes() for part in parts])
             joined = shoal.load_checkpoint(folder)
             other = example.llama(SIZES)

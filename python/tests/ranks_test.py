@@ -106,7 +106,8 @@ class RanksTest(unittest.TestCase):
     def expect_as_alone(self, make, count):
         torch.multiprocessing.spawn(rank_main, (make, count, self.folder), RANKS)
         tensors, losses, evaluated, read, reported = torch.load(f"{self.folder}/answers")
-        self.assertEqual(sorted(reported), sorted(one for one in os.listdir(self.folder) if "safetensors" in one))
+        self.assertEqual(sorted([*reported, "model.safetensors"]),
+                         sorted(one for one in os.listdir(self.folder) if "safetensors" in one))
         with tempfile.TemporaryDirectory() as folder:
             one = script_of(count, folder)
             trained(one, count, plain, lambda: alone(make))

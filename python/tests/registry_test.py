@@ -12,8 +12,8 @@ except ImportError:
     raise unittest.SkipTest("this Python has no torch") from None
 
 import shoal
-from shoal import _library, files, names
-from script_util import Script, order, replica_of, steps
+from shoal import _library, names
+from script_util import Script, order, replica_of, steps, write_tensors
 from run_test import Numbers, loss_of, plain, small_model, trained
 
 READ, WRITE = order(_library.READ), order(_library.WRITE)
@@ -300,7 +300,7 @@ class LoadTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         self.tensors = [("0.weight", torch.ones(5, 3)), ("0.bias", torch.ones(5))]
-        files.write_tensors(os.path.join(self.folder, "model.safetensors"), "weights", self.tensors)
+        write_tensors(self.folder, "model", self.tensors)
 
     def test_a_part_of_the_model_is_loaded(self):
         model = small_model()

@@ -15,7 +15,7 @@ except ImportError:
 
 import shoal
 from shoal import _library, files, trees
-from script_util import Script, order, replica_of, steps
+from script_util import Script, order, replica_of, steps, write_tensors
 from run_test import Numbers, loss_of, small_model, trained
 
 READ, WRITE = order(_library.READ), order(_library.WRITE)
@@ -207,7 +207,7 @@ class OptimizerTest(Folder):
         order_of = ["0.weight", "0.bias", "2.weight", "2.bias"]
         old = [(f"{order_of.index(name.rpartition('.')[0])}.{name.rpartition('.')[2]}", values)
                for name, values in tensors.items()]
-        files.write_tensors(place, "inner/optimizer", old, {"numbers": "{}"})
+        write_tensors(self.folder, "optimizer", old)  # without a document
         self.assertEqual(self.run_of([*self.read, *steps(3, 3), READ], make).read[-1], straight.read[-1])
 
 
@@ -224,7 +224,40 @@ class KeepTest(Folder):
         straight, resumed = self.continued(self.make, kept)
         self.assertEqual(straight.rates[3:], resumed.rates)
         self.assertLess(resumed.rates[-1], 0.3)
-        self.assertIn(("kept.safetensors", "inner/kept"), [one[:2] for one in straight.written])
+        self.assertIn(("object-schedule.json", "object/schedule"), [one[:2] for one in straight.written])
+
+    def test_objects_that_were_kept_in_one_file_continue(self):
+        def kept(run, model, optimizer):
+            schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+            run.keep("schedule", schedule)
+            return schedule.step
+        straight = self.run_of([*steps(0, 3), *self.write, *steps(3, 3)], self.make, before=kept)
+        with open(os.path.join(self.folder, "object-schedule.json"), encoding="utf-8") as file:
+            document = f'{{"schedule": {file.read()}}}'
+        os.remove(os.path.join(self.folder, "object-schedule.json"))
+        write_tensors(self.folder, "kept", [("a", torch.ones(1))], document)
+        self.assertEqual(self.run_of([*self.read, *steps(3, 3)], self.make, before=kept).rates, straight.rates[3:])
+
+    def test_files_of_the_program_come_back(self):
+        with tempfile.TemporaryDirectory() as own:
+            path = os.path.join(own, "words.txt")
+
+            def kept(run, model, optimizer):
+                run.keep_file(path)
+                run.keep_file(os.path.join(own, "later"), name="not-there-yet")
+            with open(path, "w") as file:
+                file.write("one")
+            script = self.run_of([*steps(0, 1), *self.write], self.make, before=kept)
+            self.assertIn(("file-words.txt", "file/words.txt"), [one[:2] for one in script.written])
+            self.assertIn("checkpoints will lack the file not-there-yet of run.keep_file(), because", script.printed)
+            with open(path, "w") as file:
+                file.write("two")
+            self.run_of(self.read, self.make, before=kept)
+            with open(path) as file:
+                self.assertEqual(file.read(), "one")
+            self.assertEqual(os.listdir(own), ["words.txt"])
+            self.assertIn("keeps the files words.txt, which the program does not",
+                          self.run_of(self.read, self.make).printed)
 
     def test_a_plateau_and_a_schedule_of_milestones_continue(self):
         def kept(run, model, optimizer):
@@ -306,7 +339,10 @@ class KeepTest(Folder):
             return str(caught.exception)
         optimizer = torch.optim.SGD([torch.ones(1)], lr=1)
         self.assertIn("int has no state_dict()", refused(lambda run, *_: run.keep("a", 7)))
-        self.assertIn("the name is a text", refused(lambda run, *_: run.keep(7, optimizer)))
+        for name in (7, "", "a b", ".a", "../a", "a" * 65):
+            self.assertIn("a name is a text of 1 to 64 letters", refused(lambda run, *_: run.keep(name, optimizer)))
+        self.assertIn("a name is a text", refused(lambda run, *_: run.keep_file("a b")))
+        self.assertIn("is kept already", refused(lambda run, *_: [run.keep_file(path) for path in ("x/a", "y/a")]))
         self.assertIn("called before", refused(lambda run, *_: [run.keep("a", optimizer) for _ in range(2)]))
         self.assertIn("the loop has begun", refused(lambda run, *_: lambda: run.keep("a", optimizer)))
 
@@ -344,7 +380,8 @@ class BufferTest(Folder):
     def test_buffers_that_do_not_fit_are_dropped_with_a_warning(self):
         self.trained([*steps(0, 1), *self.write])
         place = os.path.join(self.folder, "buffers.safetensors")
-        files.write_tensors(place, "buffers", [("0.running_mean", torch.ones(9)), ("gone", torch.ones(1))])
+        os.remove(place)
+        write_tensors(self.folder, "buffers", [("0.running_mean", torch.ones(9)), ("gone", torch.ones(1))])
         resumed = self.trained(self.read)
         self.assertIn("0.running_mean has another shape; gone is no buffer of the model", resumed.printed)
 
@@ -368,6 +405,7 @@ class BufferTest(Folder):
     def test_a_mean_that_the_outer_step_would_overshoot_is_refused(self):
         for sync, refused in (({"algorithm": "diloco", "outer": {"lr": 0.9, "momentum": 0.5}}, True),
                               ({"algorithm": "diloco", "outer": {"lr": 1, "momentum": 0}}, False),
+                              ({"algorithm": "diloco", "outer": {"lr": 1, "momentum": 0, "method": "adam"}}, True),
                               ({"algorithm": "local_sgd"}, False)):
             script = Script(64, [], tables={"sync": sync})
             with contextlib.ExitStack() as stack:
@@ -456,7 +494,7 @@ class TreeTest(unittest.TestCase):
         tree = writer.tree(value, "v")
         with tempfile.TemporaryDirectory() as folder:
             place = os.path.join(folder, "t.safetensors")
-            files.write_tensors(place, "inner/kept", writer.tensors.items(), {"state": files.json.dumps(tree)})
+            write_tensors(folder, "t", writer.tensors.items(), files.json.dumps(tree))
             tensors, metadata = files.read_tensors(place)
         back = trees.value_of(files.json.loads(metadata["state"]), tensors)
         self.assertEqual(list(back), list(value))

@@ -22,6 +22,8 @@ constexpr int kFormat = 3;
 constexpr const char* kFormatOfPrograms = "python-1";
 constexpr const char* kOldHead = "shoal.json";
 constexpr const char* kOldState = "shoal_state";  // the stem of a file of tensors
+constexpr const char* kTensorEnding = ".safetensors";
+constexpr std::size_t kObjectNameBytesMax = 96;
 
 Error damaged(const fs::path& file, const std::string& why) {
   return {Code::kDataLoss, file.string() + ": " + why, "", "take another copy of the checkpoint"};
@@ -33,11 +35,13 @@ Error missing(const fs::path& file) {
 }
 
 Json vectors_of(const CheckpointContent& content, const PartDigests& digests) {
-  Json vectors = {
-      {"anchor", {{"values", content.anchor.size()}, {"digest", to_hex(digests.anchor)}}}};
-  if (!content.momentum.empty()) {
-    vectors["outer_momentum"] = {{"values", content.momentum.size()},
-                                 {"digest", to_hex(digests.momentum)}};
+  Json vectors;
+  const auto add = [&](const std::string& name, std::span<const float> values) {
+    vectors[name] = {{"values", values.size()}, {"digest", to_hex(digests.at(name))}};
+  };
+  add("anchor", content.anchor);
+  for (const NamedValues& vector : content.outer) {
+    add(outer_file(vector.name).tensor, vector.values);
   }
   return vectors;
 }
@@ -51,6 +55,16 @@ Json list_of(const std::vector<FileEntry>& files) {
                     {"sha256", file.sha256}});
   }
   return list;
+}
+
+// Without the keys that readers before protocol 8 refuse: the description, which is empty, and what
+// a Nesterov step does not read.
+Json spec_of_part(const JobSpec& spec) {
+  Json json = Json::parse(proto::spec_to_json(spec).dump());
+  json.erase("description");
+  if (spec.sync.outer.method != OuterMethod::kNesterov) return json;
+  for (const char* key : {"method", "beta1", "beta2", "eps"}) json["sync"]["outer"].erase(key);
+  return json;
 }
 
 std::string text_of_part(const CheckpointContent& content, const PartDigests& digests,
@@ -67,7 +81,7 @@ std::string text_of_part(const CheckpointContent& content, const PartDigests& di
       {"cut", cut},
       {"vectors", vectors_of(content, digests)},
       {"files", list_of(files)},
-      {"spec", Json::parse(proto::spec_to_json(content.spec).dump())}};
+      {"spec", spec_of_part(content.spec)}};
   if (!about_text.empty()) json["tokens"] = about_text;
   return json.dump(2) + "\n";
 }
@@ -224,12 +238,57 @@ bool has_old_files(const fs::path& folder, StageIndex stage, const Checkpoint& c
   return fs::exists(folder / tensor_file(kOldState, stage, checkpoint.cut.size()), failure);
 }
 
+// The role of a file of a version that listed none, by its stem; empty: it has no role.
+std::string old_role(const std::string& stem) {
+  if (stem == "model") return kRoleWeights;
+  if (stem == "outer") return outer_file(kMomentum[0]).role;
+  if (stem == "buffers") return kRoleBuffers;
+  const bool inner = stem.starts_with("optimizer") || stem.starts_with("kept");
+  return inner ? std::string(kInnerRole) + stem : "";
+}
+
+std::vector<FileEntry> old_files_of_program(const fs::path& folder, StageIndex stage,
+                                            std::size_t stages) {
+  const std::string ending = tensor_file("", stage, stages);
+  std::vector<FileEntry> files;
+  std::error_code failure;
+  for (fs::directory_iterator it(folder, failure), end; !failure && it != end;
+       it.increment(failure)) {
+    const std::string name = it->path().filename().string();
+    if (!name.ends_with(ending)) continue;
+    const std::string role = old_role(name.substr(0, name.size() - ending.size()));
+    if (!role.empty()) files.push_back({name, Bytes(), "", role});
+  }
+  std::ranges::sort(files, {}, &FileEntry::path);
+  return files;
+}
+
 }  // namespace
 
-std::string tensor_file(std::string_view stem, StageIndex stage, std::size_t stages) {
+bool is_object_name(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= kObjectNameBytesMax && name[0] != '.' &&
+         std::ranges::all_of(name, fits);
+}
+
+std::string stage_file(std::string_view stem, StageIndex stage, std::size_t stages,
+                       std::string_view ending) {
   char numbers[64] = "";
   if (stages > 1) std::snprintf(numbers, sizeof numbers, "-%05d-of-%05zu", stage + 1, stages);
-  return std::string(stem) + numbers + ".safetensors";
+  return std::string(stem) + numbers + std::string(ending);
+}
+
+std::string tensor_file(std::string_view stem, StageIndex stage, std::size_t stages) {
+  return stage_file(stem, stage, stages, kTensorEnding);
+}
+
+OuterFile outer_file(std::string_view vector) {
+  const std::string name(vector);
+  return {vector == kMomentum[0] ? "outer" : "outer_" + name, "outer_" + name,
+          std::string(kOuterRole) + name};
 }
 
 std::string part_file(StageIndex stage) {
@@ -243,18 +302,31 @@ std::string text_of(const RoundKey& key) {
 }
 
 PartDigests digests_of(const CheckpointContent& content) {
-  return {digest_of(content.anchor), digest_of(content.momentum)};
+  PartDigests digests{{"anchor", digest_of(content.anchor)}};
+  for (const NamedValues& vector : content.outer) {
+    digests[outer_file(vector.name).tensor] = digest_of(vector.values);
+  }
+  return digests;
 }
 
-Result<WrittenPart> write_part(const fs::path& folder, const CheckpointContent& content,
-                               const PartDigests& digests, std::vector<FileEntry> files,
-                               std::string_view about_text) {
+Result<WrittenPart> write_part_file(const fs::path& folder, const CheckpointContent& content,
+                                    const PartDigests& digests, std::vector<FileEntry> files,
+                                    std::string_view about_text) {
   const std::string text = text_of_part(content, digests, files, about_text);
   const std::string name = part_file(content.stage);
   if (Status s = write_file_durably((folder / name).string(), text); !s.ok()) return s.error();
   files.push_back(
       {name, Bytes(static_cast<std::int64_t>(text.size())), sha256_of(text), kRolePart});
-  return WrittenPart{std::move(files), digests.anchor};
+  return WrittenPart{std::move(files), digests.at("anchor")};
+}
+
+std::vector<FileEntry> files_of(const fs::path& folder, StageIndex stage, const PartHead& head) {
+  if (head.format == PartFormat::kProgram) {
+    return old_files_of_program(folder, stage, head.checkpoint.cut.size());
+  }
+  std::vector<FileEntry> files = head.files;
+  std::erase_if(files, [](const FileEntry& file) { return fs::path(file.path).has_parent_path(); });
+  return files;
 }
 
 Result<PartHead> read_part(const fs::path& folder, StageIndex stage) {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::replica {
 namespace {
@@ -27,11 +27,12 @@ class PartFileTest : public testing::Test {
   ~PartFileTest() override { fs::remove_all(folder_); }
 
   CheckpointContent content(StageIndex stage = 0) {
-    return {spec_, {{0, 3}, {3, 6}}, stage, key_, Steps(40), anchor_, momentum_, {}, {}, 0};
+    return {spec_,   {{0, 3}, {3, 6}},          stage, key_, Steps(40),
+            anchor_, {{"momentum", momentum_}}, {},    {},   0};
   }
   void write(StageIndex stage = 0) {
     const CheckpointContent all = content(stage);
-    const auto part = write_part(folder_, all, digests_of(all), files_, "bytes");
+    const auto part = write_part_file(folder_, all, digests_of(all), files_, "bytes");
     ASSERT_TRUE(part.ok());
     part_ = *part;
   }
@@ -55,6 +56,14 @@ class PartFileTest : public testing::Test {
   WrittenPart part_;
 };
 
+TEST_F(PartFileTest, HasNoKeyThatProtocol7Refuses) {
+  write();
+  const auto json = nlohmann::json::parse(text("part-00.json"));
+  EXPECT_EQ(json.at("spec").at("name"), "job");
+  EXPECT_FALSE(json.at("spec").contains("description"));
+  EXPECT_EQ(json.at("spec").at("sync").at("outer").size(), 2u) << "lr and momentum";
+}
+
 TEST_F(PartFileTest, ReadsBackWhatWasWritten) {
   write();
   const auto head = read_part(folder_, 0);
@@ -69,6 +78,16 @@ TEST_F(PartFileTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(head->value_counts.at("anchor"), 3);
   EXPECT_EQ(head->files, files_);
   EXPECT_FALSE(head->is_of_program());
+}
+
+TEST(OuterFile, MomentumKeepsTheNamesOfEarlierVersions) {
+  const OuterFile momentum = outer_file("momentum"), other = outer_file("adam_v");
+  EXPECT_EQ(momentum.stem, "outer");
+  EXPECT_EQ(momentum.tensor, "outer_momentum");
+  EXPECT_EQ(momentum.role, "outer/momentum");
+  EXPECT_EQ(other.stem, "outer_adam_v");
+  EXPECT_EQ(other.tensor, "outer_adam_v");
+  EXPECT_EQ(other.role, "outer/adam_v");
 }
 
 TEST_F(PartFileTest, ListsItselfInTheReport) {

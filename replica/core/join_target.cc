@@ -2,7 +2,6 @@
 #include "replica/core/join_target.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -12,9 +11,18 @@ using outer_opt::HeldState;
 using outer_opt::JoinShape;
 using outer_opt::ValueRange;
 
+namespace {
+
+std::vector<std::span<const float>> vectors_of(const OuterState& state) {
+  std::vector<std::span<const float>> vectors{state.anchor};
+  for (const NamedVector& vector : state.vectors) vectors.emplace_back(vector.values);
+  return vectors;
+}
+
+}  // namespace
+
 HeldState held_state(const RoundKey& key, std::shared_ptr<const OuterState> state) {
-  const OuterState& s = *state;
-  return {key, s.anchor, s.momentum, s.adam_m, s.adam_v, std::move(state)};
+  return {key, vectors_of(*state), std::move(state)};
 }
 
 JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
@@ -22,8 +30,7 @@ JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
   JoinShape shape;
   shape.mode = algorithm.join_mode();
   shape.values = std::ssize(state.anchor);
-  const std::array vectors = {&state.anchor, &state.momentum, &state.adam_m, &state.adam_v};
-  shape.vectors = std::ranges::count_if(vectors, [](const auto* v) { return !v->empty(); });
+  shape.vectors = 1 + std::ssize(state.vectors);
   shape.moments = state.shares_adam() ? 0 : moments;
   shape.fragments = std::move(fragments);
   return shape;
@@ -31,11 +38,12 @@ JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
 
 void OuterStateTarget::place(const ValueRange& run, std::span<const float> values) {
   const auto count = static_cast<std::size_t>(run.count);
-  for (auto* vector : {&state_.anchor, &state_.momentum, &state_.adam_m, &state_.adam_v}) {
-    if (vector->empty()) continue;
-    std::ranges::copy(values.first(count), vector->begin() + run.first);
+  const auto place_next = [&](std::vector<float>& vector) {
+    std::ranges::copy(values.first(count), vector.begin() + run.first);
     values = values.subspan(count);
-  }
+  };
+  place_next(state_.anchor);
+  for (NamedVector& vector : state_.vectors) place_next(vector.values);
 }
 
 void OuterStateTarget::follow(const outer_opt::StepTerms& terms, const ValueRange& run,
@@ -44,9 +52,7 @@ void OuterStateTarget::follow(const outer_opt::StepTerms& terms, const ValueRang
 }
 
 Digest OuterStateTarget::digest_of(const ValueRange& run) const {
-  const std::array<std::span<const float>, 4> vectors = {state_.anchor, state_.momentum,
-                                                         state_.adam_m, state_.adam_v};
-  return outer_opt::digest_of_piece(vectors, run);
+  return outer_opt::digest_of_piece(vectors_of(state_), run);
 }
 
 bool are_possible(const outer_opt::MomentsCopy& moments) {
@@ -57,6 +63,12 @@ bool are_possible(const outer_opt::MomentsCopy& moments) {
 }
 
 void OuterStateTarget::place_moments(std::int64_t first, std::span<const float> values) {
+  if (moments_.is_open) {
+    const auto begin = static_cast<std::size_t>(first);
+    moments_.first.resize(std::max(moments_.first.size(), begin + values.size()));
+    std::ranges::copy(values, moments_.first.begin() + first);
+    return;
+  }
   for (const float value : values) {
     const auto i = static_cast<std::size_t>(first++);
     const std::size_t firsts = moments_.first.size();

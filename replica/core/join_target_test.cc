@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "job/sync_spec_test_util.h"
 #include "replica/core/replica_test_util.h"
 
 namespace shoal::replica {
@@ -32,25 +33,19 @@ JobSpec spec_of(const SyncSpec& sync) {
   return spec;
 }
 
-SyncSpec sync_of(auto method) {
-  SyncSpec sync;
-  sync.method = method;
-  return sync;
-}
-
 std::unique_ptr<OuterAlgorithm> algorithm_of(const SyncSpec& sync) {
   return make_outer_algorithm(spec_of(sync), {{0, 300, true}, {300, 700, false}});
 }
 
-SyncSpec sharded() {
-  DilocoSync sync;
-  sync.outer_state = shoal::OuterState::kSharded;
-  return sync_of(sync);
-}
+SyncSpec sharded() { return {.outer_state = shoal::OuterState::kSharded}; }
+
+SyncSpec optimized_by(OuterMethod method) { return {.outer = {.method = method}}; }
 
 std::vector<SyncSpec> followed() {
-  return {sync_of(DilocoSync{}), sync_of(LocalSgdSync{}), sync_of(DdpSync{}), sync_of(AsyncSync{}),
-          sharded()};
+  using enum SyncAlgorithm;
+  std::vector<SyncSpec> all{sync_of(kLocalSgd), sync_of(kDdp), sync_of(kAsync), sharded()};
+  for (const OuterTraits& traits : kOuterTraits) all.push_back(optimized_by(traits.method));
+  return all;
 }
 
 StepTerms terms_of(const CommitRound& commit, double norm) {
@@ -67,10 +62,9 @@ TEST(JoinTarget, RunsThatFollowComeToTheBitsOfTheSteps) {
     outer_opt::MomentsCopy moments;
     OuterStateTarget target(*algorithm, joined, moments);
     const std::vector<ValueRange> runs = {{0, 256}, {256, 300}, {556, 444}};
-    std::vector<float> all;
-    for (const auto* v : {&stepped.anchor, &stepped.momentum, &stepped.adam_m, &stepped.adam_v}) {
-      if (v->empty()) continue;
-      all.insert(all.end(), v->begin(), v->end());
+    std::vector<float> all = stepped.anchor;
+    for (const auto& [name, values] : stepped.vectors) {
+      all.insert(all.end(), values.begin(), values.end());
     }
     target.place({0, kValues}, all);
     for (RoundNumber round = 1; round <= 5; ++round) {
@@ -86,9 +80,7 @@ TEST(JoinTarget, RunsThatFollowComeToTheBitsOfTheSteps) {
       }
     }
     EXPECT_EQ(joined.anchor, stepped.anchor);
-    EXPECT_EQ(joined.momentum, stepped.momentum);
-    EXPECT_EQ(joined.adam_m, stepped.adam_m);
-    EXPECT_EQ(joined.adam_v, stepped.adam_v);
+    EXPECT_EQ(joined.vectors, stepped.vectors);
     EXPECT_NE(joined.anchor, drawn(1, 1));
   }
 }
@@ -98,24 +90,37 @@ TEST(JoinTarget, KnowsHowEachKindOfJobIsJoined) {
     const auto algorithm = algorithm_of(sync);
     return join_shape(*algorithm, algorithm->zero_state(kValues), {{{0, kValues}}}, 5);
   };
-  EXPECT_EQ(shape(sync_of(DilocoSync{})).vectors, 2);
-  EXPECT_EQ(shape(sync_of(DilocoSync{})).moments, 5);
+  EXPECT_EQ(shape(sync_of(SyncAlgorithm::kDiloco)).vectors, 2);
+  EXPECT_EQ(shape(sync_of(SyncAlgorithm::kDiloco)).moments, 5);
+  for (const OuterTraits& traits : kOuterTraits) {
+    EXPECT_EQ(shape(optimized_by(traits.method)).vectors, 1 + std::ssize(traits.vectors));
+  }
   EXPECT_EQ(shape(sharded()).vectors, 1);
-  EXPECT_EQ(shape(sync_of(DdpSync{})).vectors, 3);
-  EXPECT_EQ(shape(sync_of(DdpSync{})).moments, 0);
+  EXPECT_EQ(shape(sync_of(SyncAlgorithm::kDdp)).vectors, 3);
+  EXPECT_EQ(shape(sync_of(SyncAlgorithm::kDdp)).moments, 0);
   for (const SyncSpec& sync : followed()) EXPECT_EQ(shape(sync).mode, JoinMode::kFollows);
-  EXPECT_EQ(shape(sync_of(GroupsSync{})).mode, JoinMode::kAnyRound);
-  EXPECT_EQ(shape(sync_of(NoSync{})).mode, JoinMode::kThisRound);
+  EXPECT_EQ(shape({.topology = Topology::kMoshpit}).mode, JoinMode::kAnyRound);
+  EXPECT_EQ(shape(sync_of(SyncAlgorithm::kNone)).mode, JoinMode::kThisRound);
 }
 
 TEST(JoinTarget, PutsMomentsBehindOneAnother) {
-  const auto algorithm = algorithm_of(sync_of(DilocoSync{}));
+  const auto algorithm = algorithm_of(sync_of(SyncAlgorithm::kDiloco));
   OuterState state = algorithm->zero_state(3);
   outer_opt::MomentsCopy moments{{0, 0, 0}, {0, 0}, 0};
   OuterStateTarget target(*algorithm, state, moments);
   target.place_moments(2, std::vector<float>{7, 8, 9});
   EXPECT_EQ(moments.first, (std::vector<float>{0, 0, 7}));
   EXPECT_EQ(moments.second, (std::vector<float>{8, 9}));
+}
+
+TEST(JoinTarget, OpenMomentsGrowWithWhatComes) {
+  const auto algorithm = algorithm_of(sync_of(SyncAlgorithm::kDiloco));
+  OuterState state = algorithm->zero_state(3);
+  outer_opt::MomentsCopy moments{.is_open = true};
+  OuterStateTarget target(*algorithm, state, moments);
+  target.place_moments(2, std::vector<float>{7, 8});
+  target.place_moments(0, std::vector<float>{5, 6});
+  EXPECT_EQ(moments.first, (std::vector<float>{5, 6, 7, 8}));
 }
 
 TEST(JoinTarget, MomentsThatCannotBeAreNotTaken) {
@@ -134,10 +139,12 @@ TEST(JoinTarget, MomentsThatCannotBeAreNotTaken) {
 TEST(JoinTarget, AHeldStateKeepsItsVectors) {
   auto state = std::make_shared<OuterState>();
   state->anchor = {1, 2};
+  state->vectors = {{"momentum", {3, 4}}};
   const outer_opt::HeldState held = held_state(key_of(3), state);
   EXPECT_EQ(state.use_count(), 2);
-  EXPECT_EQ(held.anchor.data(), state->anchor.data());
-  EXPECT_TRUE(held.adam_m.empty());
+  ASSERT_EQ(held.vectors.size(), 2u);
+  EXPECT_EQ(held.vectors[0].data(), state->anchor.data());
+  EXPECT_EQ(held.vectors[1].data(), state->vectors[0].values.data());
 }
 
 }  // namespace

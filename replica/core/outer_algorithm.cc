@@ -35,12 +35,14 @@ void subtract(std::span<const float> a, std::span<const float> b, std::span<floa
 OuterState OuterAlgorithm::zero_state(std::int64_t value_count) const {
   OuterState state;
   state.anchor.resize(static_cast<std::size_t>(value_count));
-  state.momentum.resize(state.anchor.size());
+  state.vectors = zero_vectors(vectors(), state.anchor.size());
   return state;
 }
 
-void OuterAlgorithm::adopt_momentum(std::vector<float> momentum, OuterState& state) const {
-  state.momentum = std::move(momentum);
+void OuterAlgorithm::adopt_vectors(NamedVectors vectors, OuterState& state) const {
+  SHOAL_CHECK(std::ranges::equal(vectors, this->vectors(), {}, &NamedVector::name),
+              "the checkpoint has the vectors of another algorithm");
+  state.vectors = std::move(vectors);
 }
 
 std::int64_t OuterAlgorithm::contribution(const LocalParameters& local, const OuterState& state,
@@ -90,12 +92,15 @@ class Alone final : public OuterAlgorithm {
   void step(const StepTerms&, const ValueRange& run, std::span<const float> average,
             OuterState& state) const override {
     const std::span<float> anchor = at(run, state.anchor);
-    if (!alone_) return outer_opt::nesterov_step({1, 0}, average, at(run, state.momentum), anchor);
+    if (!alone_) {
+      return mean_.step({.outer_lr = 1}, average, outer_opt::RunsOf(state.vectors, run), anchor);
+    }
     std::copy(average.begin(), average.end(), anchor.begin());
   }
   outer_opt::JoinMode join_mode() const override { return outer_opt::JoinMode::kThisRound; }
 
  private:
+  const outer_opt::Nesterov mean_{OuterSpec{1, 0}};
   bool alone_ = true;  // in the newest plan
 };
 
@@ -104,13 +109,7 @@ class SharedAdam final : public OuterAlgorithm {
   SharedAdam(const TrainSpec& train, std::vector<outer_opt::DecayRange> ranges)
       : train_(train), ranges_(std::move(ranges)) {}
 
-  OuterState zero_state(std::int64_t value_count) const override {
-    OuterState state;
-    state.anchor.resize(static_cast<std::size_t>(value_count));
-    state.adam_m.resize(state.anchor.size());
-    state.adam_v.resize(state.anchor.size());
-    return state;
-  }
+  std::span<const std::string_view> vectors() const override { return kSharedMoments; }
 
   std::int64_t contribution(const LocalParameters& local, const OuterState&, const Fragment&,
                             std::span<float> out) const override {
@@ -126,6 +125,8 @@ class SharedAdam final : public OuterAlgorithm {
   void step(const StepTerms& terms, const ValueRange& run, std::span<const float> gradient,
             OuterState& state) const override {
     const outer_opt::SharedAdamWOptions options = options_at(terms);
+    std::vector<float>& m = vector_of(state.vectors, kSharedMoments[0]);
+    std::vector<float>& v = vector_of(state.vectors, kSharedMoments[1]);
     for (const outer_opt::DecayRange& range : ranges_) {
       const std::int64_t first = std::max(range.first, run.first);
       const std::int64_t end = std::min(range.first + range.count, run.first + run.count);
@@ -133,8 +134,7 @@ class SharedAdam final : public OuterAlgorithm {
       const ValueRange part{first, end - first};
       outer_opt::shared_adamw_step(outer_opt::shared_adamw(options, range.decays),
                                    at({first - run.first, part.count}, gradient),
-                                   at(part, state.anchor), at(part, state.adam_m),
-                                   at(part, state.adam_v));
+                                   at(part, state.anchor), at(part, m), at(part, v));
     }
   }
 
@@ -159,17 +159,19 @@ class SharedAdam final : public OuterAlgorithm {
   std::vector<outer_opt::DecayRange> ranges_;
 };
 
-class Nesterov final : public OuterAlgorithm {
+class Averaged final : public OuterAlgorithm {
  public:
-  explicit Nesterov(double momentum) : momentum_(momentum) {}
+  explicit Averaged(std::unique_ptr<outer_opt::OuterOptimizer> optimizer)
+      : optimizer_(std::move(optimizer)) {}
+  std::span<const std::string_view> vectors() const override { return optimizer_->vectors(); }
+  const outer_opt::OuterOptimizer* optimizer() const override { return optimizer_.get(); }
   void step(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
             OuterState& state) const override {
-    outer_opt::nesterov_step({terms.outer_lr, momentum_}, average, at(run, state.momentum),
-                             at(run, state.anchor));
+    optimizer_->step(terms, average, outer_opt::RunsOf(state.vectors, run), at(run, state.anchor));
   }
 
  private:
-  double momentum_;
+  std::unique_ptr<outer_opt::OuterOptimizer> optimizer_;
 };
 
 class DelayedNesterov final : public OuterAlgorithm {
@@ -179,9 +181,9 @@ class DelayedNesterov final : public OuterAlgorithm {
   bool can_read_contribution() const override { return false; }
   void step(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
             OuterState& state) const override {
-    outer_opt::delayed_nesterov_step({terms.outer_lr, momentum_},
-                                     {terms.share, terms.decay, terms.push}, average,
-                                     at(run, state.momentum), at(run, state.anchor));
+    outer_opt::delayed_nesterov_step(
+        {terms.outer_lr, momentum_}, {terms.share, terms.decay, terms.push}, average,
+        at(run, vector_of(state.vectors, kMomentum[0])), at(run, state.anchor));
   }
 
  private:
@@ -206,7 +208,7 @@ class InGroups final : public OuterAlgorithm {
   void step(const StepTerms& terms, const ValueRange& run, std::span<const float> mean,
             OuterState& state) const override {
     outer_opt::group_step(outer_opt::group_step_for(sync_, terms.outer_lr), mean,
-                          at(run, state.momentum), at(run, state.anchor));
+                          at(run, vector_of(state.vectors, kMomentum[0])), at(run, state.anchor));
   }
   outer_opt::JoinMode join_mode() const override { return outer_opt::JoinMode::kAnyRound; }
 
@@ -218,14 +220,11 @@ class Sharded final : public OuterAlgorithm {
  public:
   explicit Sharded(double momentum) : momentum_(momentum) {}
 
-  OuterState zero_state(std::int64_t value_count) const override {
-    OuterState state;
-    state.anchor.resize(static_cast<std::size_t>(value_count));
-    return state;
-  }
+  std::span<const std::string_view> vectors() const override { return {}; }
   // A replica that comes from a checkpoint keeps all of it until the next commit.
-  void adopt_momentum(std::vector<float> momentum, OuterState& state) const override {
-    const outer_opt::ValueRange all{0, static_cast<std::int64_t>(momentum.size())};
+  void adopt_vectors(NamedVectors vectors, OuterState& state) const override {
+    const std::vector<float>& momentum = vector_of(vectors, kMomentum[0]);
+    const outer_opt::ValueRange all{0, std::ssize(momentum)};
     state.shards = MomentumShards({all});
     std::copy(momentum.begin(), momentum.end(), state.shards.at(all).begin());
   }
@@ -274,35 +273,31 @@ class Sharded final : public OuterAlgorithm {
   std::optional<MomentumShards> staged_;
 };
 
-// The algorithm of each method.
-struct Maker {
-  const JobSpec& spec;
-  std::vector<outer_opt::DecayRange>& ranges;
-
-  using Made = std::unique_ptr<OuterAlgorithm>;
-
-  Made operator()(const DilocoSync& sync) const {
-    if (sync.outer_state == shoal::OuterState::kSharded) {
-      return std::make_unique<Sharded>(sync.outer.momentum);
-    }
-    return std::make_unique<Nesterov>(sync.outer.momentum);
-  }
-  Made operator()(const LocalSgdSync&) const { return std::make_unique<Nesterov>(0.0); }
-  Made operator()(const DdpSync&) const {
-    return std::make_unique<SharedAdam>(spec.train, std::move(ranges));
-  }
-  Made operator()(const AsyncSync& sync) const {
-    return std::make_unique<DelayedNesterov>(sync.outer.momentum);
-  }
-  Made operator()(const GroupsSync&) const { return std::make_unique<InGroups>(spec.sync); }
-  Made operator()(const NoSync&) const { return std::make_unique<Alone>(); }
-};
-
 }  // namespace
 
 std::unique_ptr<OuterAlgorithm> make_outer_algorithm(const JobSpec& spec,
                                                      std::vector<outer_opt::DecayRange> ranges) {
-  return std::visit(Maker{spec, ranges}, spec.sync.method);
+  const SyncSpec& sync = spec.sync;
+  const auto averaged = [&](const OuterSpec& outer) {
+    return std::make_unique<Averaged>(outer_opt::make_outer_optimizer(outer, sync.fragments));
+  };
+  if (outer_opt::averages_in_groups(sync)) return std::make_unique<InGroups>(sync);
+  switch (sync.algorithm) {
+    case SyncAlgorithm::kNone:
+      return std::make_unique<Alone>();
+    case SyncAlgorithm::kLocalSgd:
+      return averaged(OuterSpec{1, 0});
+    case SyncAlgorithm::kDdp:
+      return std::make_unique<SharedAdam>(spec.train, std::move(ranges));
+    case SyncAlgorithm::kAsync:
+      return std::make_unique<DelayedNesterov>(sync.outer.momentum);
+    case SyncAlgorithm::kDiloco:
+      break;
+  }
+  if (sync.outer_state == shoal::OuterState::kSharded) {
+    return std::make_unique<Sharded>(sync.outer.momentum);
+  }
+  return averaged(sync.outer);
 }
 
 }  // namespace shoal::replica

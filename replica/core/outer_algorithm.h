@@ -4,10 +4,13 @@
 //   none                  the local parameters become the anchor; nobody else is asked, but while a
 //                         replica takes over from one that leaves: then they are averaged
 //   ddp                   gradients are averaged, the outer step is an AdamW step (shared_adamw.h)
-//   diloco, local_sgd     pseudo-gradients, Nesterov (nesterov.h), whole or by fragment
+//   diloco, local_sgd     pseudo-gradients, the outer optimizer (outer_optimizer.h), whole or by
+//                         fragment
 //   async                 delayed Nesterov with the terms of the commit
 //   groups                moshpit, gossip: one vector and anchor per member (groups.h)
 //   sharded               the owners of the parts took the step (momentum_shards.h)
+//
+// This class decides who contributes what; the formula is the optimizer's.
 //
 // Not thread-safe. Spans of a fragment are packed, the others are whole vectors.
 #pragma once
@@ -16,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "job/job_spec.h"
@@ -23,6 +27,7 @@
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/momentum_shards.h"
+#include "outer_opt/core/step/outer_optimizer.h"
 #include "outer_opt/core/step/shared_adamw.h"
 #include "replica/core/local_parameters.h"
 #include "replica/core/outer_state.h"
@@ -33,10 +38,15 @@ class OuterAlgorithm {
  public:
   virtual ~OuterAlgorithm() = default;
 
+  // Names of the vectors of the state; a sharded one has none.
+  virtual std::span<const std::string_view> vectors() const { return kMomentum; }
   // The state of round 0, with an anchor of zeros.
-  virtual OuterState zero_state(std::int64_t value_count) const;
-  // Makes a checkpoint's momentum, a whole vector, the state's.
-  virtual void adopt_momentum(std::vector<float> momentum, OuterState& state) const;
+  OuterState zero_state(std::int64_t value_count) const;
+  // Makes a checkpoint's vectors, which are whole, the state's.
+  virtual void adopt_vectors(NamedVectors vectors, OuterState& state) const;
+  // The optimizer whose step() is all that this algorithm does with an average; null: there is more
+  // to it. Only then can a device take the step, or a replica an eager one.
+  virtual const outer_opt::OuterOptimizer* optimizer() const { return nullptr; }
 
   // The contribution at a boundary: anchor minus local on the fragment, or the gradient. Returns
   // how many local values beside the fragment are not finite.

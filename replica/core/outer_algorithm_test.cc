@@ -1,11 +1,12 @@
 // Each algorithm's contribution and outer step on numbers that a person can follow.
 #include "replica/core/outer_algorithm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "replica/core/replica_test_util.h"
 
 namespace shoal::replica {
@@ -18,9 +19,13 @@ const Fragment kBoth{{0, 2}};
 JobSpec spec_of(SyncAlgorithm algorithm, OuterSpec outer = {0.5, 0.5}) {
   JobSpec spec = default_spec(algorithm);
   if (algorithm == SyncAlgorithm::kDiloco || algorithm == SyncAlgorithm::kAsync) {
-    change_sync(spec, [&](SyncOptions& sync) { sync.outer = outer; });
+    change_sync(spec, [&](SyncSpec& sync) { sync.outer = outer; });
   }
   return spec;
+}
+
+const std::vector<float>& momentum_of(const OuterState& state) {
+  return vector_of(state.vectors, "momentum");
 }
 
 std::vector<float> contribution_of(const OuterAlgorithm& algorithm, const LocalParameters& local,
@@ -33,7 +38,7 @@ std::vector<float> contribution_of(const OuterAlgorithm& algorithm, const LocalP
 TEST(OuterAlgorithm, APseudoGradientIsAnchorMinusLocal) {
   const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {});
   OuterState state = algorithm->zero_state(4);
-  EXPECT_EQ(state.momentum.size(), 4u);
+  EXPECT_EQ(momentum_of(state).size(), 4u);
   state.anchor = {10, 20, 30, 40};
   const VectorParameters local({9, 22, 33, 36});
   EXPECT_EQ(contribution_of(*algorithm, local, state, {{0, 4}}),
@@ -48,11 +53,39 @@ TEST(OuterAlgorithm, DilocoTakesNesterovSteps) {
   OuterState state = algorithm->zero_state(2);
   state.anchor = {8, 4};
   take_step(*algorithm, commit_of(1, 0.5), kBoth, std::vector<float>{2, -4}, state);
-  EXPECT_EQ(state.momentum, (std::vector<float>{2, -4}));
+  EXPECT_EQ(momentum_of(state), (std::vector<float>{2, -4}));
   EXPECT_EQ(state.anchor, (std::vector<float>{6.5, 7}));
   take_step(*algorithm, commit_of(2, 0.5), kBoth, std::vector<float>{1, 0}, state);
-  EXPECT_EQ(state.momentum, (std::vector<float>{2, -2}));
+  EXPECT_EQ(momentum_of(state), (std::vector<float>{2, -2}));
   EXPECT_EQ(state.anchor, (std::vector<float>{5.5, 7.5}));
+}
+
+// The optimizer of the spec is the one that steps, and it is what a device is asked to do.
+TEST(OuterAlgorithm, DilocoTakesTheStepsOfItsOptimizer) {
+  for (const OuterTraits& traits : kOuterTraits) {
+    OuterSpec outer{0.5, 0.5};
+    outer.method = traits.method;
+    const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco, outer), {});
+    ASSERT_NE(algorithm->optimizer(), nullptr);
+    EXPECT_EQ(algorithm->optimizer()->spec(), outer);
+    OuterState state = algorithm->zero_state(2);
+    EXPECT_TRUE(std::ranges::equal(state.vectors, traits.vectors, {}, &NamedVector::name));
+    OuterState other = state;
+    const std::vector<float> average{2, -4};
+    take_step(*algorithm, commit_of(1, 0.5), kBoth, average, state);
+    algorithm->optimizer()->step(step_terms(commit_of(1, 0.5), 0, 0), average,
+                                 outer_opt::RunsOf(other.vectors, {0, 2}), other.anchor);
+    EXPECT_EQ(state.anchor, other.anchor);
+    EXPECT_EQ(state.vectors, other.vectors);
+  }
+}
+
+TEST(OuterAlgorithm, OnlyAnAverageThatAnOptimizerTakesWholeHasOne) {
+  for (const SyncAlgorithm algorithm :
+       {SyncAlgorithm::kNone, SyncAlgorithm::kDdp, SyncAlgorithm::kAsync}) {
+    EXPECT_EQ(make_outer_algorithm(spec_of(algorithm), {})->optimizer(), nullptr);
+  }
+  EXPECT_NE(make_outer_algorithm(spec_of(SyncAlgorithm::kLocalSgd), {})->optimizer(), nullptr);
 }
 
 TEST(OuterAlgorithm, AStepOfAFragmentLeavesTheOthersAlone) {
@@ -60,7 +93,7 @@ TEST(OuterAlgorithm, AStepOfAFragmentLeavesTheOthersAlone) {
   OuterState state = algorithm->zero_state(3);
   state.anchor = {8, 4, 2};
   take_step(*algorithm, commit_of(1, 1), {{1, 1}}, std::vector<float>{2}, state);
-  EXPECT_EQ(state.momentum, (std::vector<float>{0, 2, 0}));
+  EXPECT_EQ(momentum_of(state), (std::vector<float>{0, 2, 0}));
   EXPECT_EQ(state.anchor, (std::vector<float>{8, 1, 2}));
 }
 
@@ -70,7 +103,7 @@ TEST(OuterAlgorithm, LocalSgdAdoptsTheAverageOfTheParameters) {
   OuterState state = algorithm->zero_state(2);
   state.anchor = {8, 4};
   for (int round = 1; round <= 2; ++round) {
-    take_step(*algorithm, commit_of(round, spec.sync.outer().lr), kBoth, std::vector<float>{2, -1},
+    take_step(*algorithm, commit_of(round, spec.sync.outer.lr), kBoth, std::vector<float>{2, -1},
               state);
   }
   EXPECT_EQ(state.anchor, (std::vector<float>{4, 6}));
@@ -85,7 +118,7 @@ TEST(OuterAlgorithm, AsyncTakesTheTermsOfTheCommit) {
   commit.share = 0.5, commit.decay = 0.75, commit.push = 0.25;
   take_step(*algorithm, commit, {{0, 1}}, std::vector<float>{8}, state);
   EXPECT_EQ(state.anchor[0], 10 - 0.5f * (4 + 0.25f * 4));
-  EXPECT_EQ(state.momentum[0], 3);
+  EXPECT_EQ(momentum_of(state)[0], 3);
 }
 
 TEST(OuterAlgorithm, AloneTheLocalParametersBecomeTheAnchor) {
@@ -98,7 +131,7 @@ TEST(OuterAlgorithm, AloneTheLocalParametersBecomeTheAnchor) {
   ASSERT_TRUE(algorithm->averages_alone(plan));
   take_step(*algorithm, commit_of(1, 0.9), kBoth, local.values, state);
   EXPECT_EQ(state.anchor, local.values);
-  EXPECT_EQ(state.momentum, (std::vector<float>{0, 0}));
+  EXPECT_EQ(momentum_of(state), (std::vector<float>{0, 0}));
 }
 
 // One joins and one leaves: for a round there are two, and both must come to the same anchor.
@@ -119,7 +152,7 @@ TEST(OuterAlgorithm, DdpAveragesGradientsAndTakesAnAdamWStep) {
   spec.train.warmup = Steps(0), spec.train.schedule = Schedule::kConstant;
   const auto algorithm = make_outer_algorithm(spec, {{0, 1, true}, {1, 1, false}});
   OuterState state = algorithm->zero_state(2);
-  EXPECT_TRUE(state.momentum.empty());
+  EXPECT_TRUE(state.shares_adam());
   state.anchor = {8, 8};
   VectorParameters local({8, 8});
   local.gradient = {2, -2};
@@ -133,23 +166,23 @@ TEST(OuterAlgorithm, DdpAveragesGradientsAndTakesAnAdamWStep) {
 
 TEST(OuterAlgorithm, DigestsCoverWhatTheOuterStepKeeps) {
   const auto diloco = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {})->zero_state(3);
-  EXPECT_EQ(digests_of(diloco).momentum, digest_of(std::span<const float>(diloco.momentum)));
+  EXPECT_EQ(digests_of(diloco).momentum, digest_of(std::span(momentum_of(diloco))));
   OuterState ddp = make_outer_algorithm(spec_of(SyncAlgorithm::kDdp), {})->zero_state(3);
   const Digest zero = digests_of(ddp).momentum;
-  ddp.adam_v[2] = 1;
+  vector_of(ddp.vectors, kSharedMoments[1])[2] = 1;
   EXPECT_NE(digests_of(ddp).momentum, zero);
 }
 
 JobSpec sharded_spec() {
   JobSpec spec = spec_of(SyncAlgorithm::kDiloco);
-  change_sync(spec, [](SyncOptions& sync) { sync.outer_state = shoal::OuterState::kSharded; });
+  change_sync(spec, [](SyncSpec& sync) { sync.outer_state = shoal::OuterState::kSharded; });
   return spec;
 }
 
 TEST(OuterAlgorithm, ShardedItFollowsTheStepOfTheOwners) {
   const auto algorithm = make_outer_algorithm(sharded_spec(), {});
   OuterState state = algorithm->zero_state(3);
-  EXPECT_TRUE(state.momentum.empty());
+  EXPECT_TRUE(state.vectors.empty());
   EXPECT_EQ(digests_of(state).momentum, Digest());
   state.anchor = {100, 100, 100};
   state.shards = outer_opt::MomentumShards({{1, 2}});
@@ -183,7 +216,7 @@ TEST(OuterAlgorithm, StagedMomentumIsTheStatesWithTheCommitOnly) {
 TEST(OuterAlgorithm, ShardedACheckpointIsKeptWhole) {
   const auto algorithm = make_outer_algorithm(sharded_spec(), {});
   OuterState state = algorithm->zero_state(3);
-  algorithm->adopt_momentum({1, 2, 3}, state);
+  algorithm->adopt_vectors({{"momentum", {1, 2, 3}}}, state);
   EXPECT_TRUE(state.shards.holds({0, 3}));
   EXPECT_EQ(state.shards.at({0, 3})[2], 3);
 }
@@ -202,7 +235,7 @@ TEST(OuterAlgorithm, PlansOfAnotherKindAreRefused) {
 // Two members of a group that only average have the mean of their parameters.
 TEST(OuterAlgorithm, AGroupAveragesParametersWithLocalSgd) {
   JobSpec spec = spec_of(SyncAlgorithm::kLocalSgd);
-  spec.sync = {GroupsSync{}};
+  spec.sync.topology = Topology::kMoshpit;
   const auto algorithm = make_outer_algorithm(spec, {});
   ReducePlan told = plan_of(1, 2);
   told.members[1].clip_factor = 0.5;  // applied by who receives

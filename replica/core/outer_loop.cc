@@ -50,7 +50,13 @@ OuterLoop::OuterLoop(OuterLoopSetup setup, LocalParameters& local,
       held_(held),
       digests_(digests_of(*state_)),
       tokens_behind_(fragments_.size()) {
-  if (spec_.sync.eager()) eager_.emplace(fragments_);
+  begin_eager();
+}
+
+void OuterLoop::begin_eager() {
+  if (!spec_.sync.eager) return;
+  SHOAL_CHECK(algorithm_->optimizer() != nullptr, "an eager step of no optimizer");
+  eager_.emplace(fragments_, *algorithm_->optimizer());
 }
 
 const Fragment& OuterLoop::values_of(std::int32_t fragment) const {
@@ -102,20 +108,20 @@ void OuterLoop::boundary(RoundReport& report, bool goes_on) {
   report.norm = statistics->norm;
   report.max_abs = statistics->max_abs;
   report.nonfinite = statistics->nonfinite;
-  if (spec_.sync.codec() == CodecKind::kSparse2) report.sent_norm = encode_contribution();
+  if (spec_.sync.codec == CodecKind::kSparse2) report.sent_norm = encode_contribution();
   tokens_reported_ = report.tokens;
   if (own_fragment_ > 0) {
     report.tokens += tokens_behind_[static_cast<std::size_t>(own_fragment_) - 1];
   }
   if (!eager_ || !goes_on || report.nonfinite > 0) return;
   change_local([this](std::span<float> values) {
-    eager_->begin(own_fragment_, contribution(), state_->momentum, state_->anchor, values);
+    eager_->begin(own_fragment_, contribution(), state_->vectors, state_->anchor, values);
   });
 }
 
 // The norm of what is sent; 0 when nothing of it would be accepted.
 double OuterLoop::encode_contribution() {
-  if (!feedback_) feedback_.emplace(contribution().size(), spec_.sync.feedback());
+  if (!feedback_) feedback_.emplace(contribution().size(), spec_.sync.feedback);
   at_boundary_ = feedback_->encode(contribution());
   double squares = 0;
   const Status sound = outer_opt::sparse2_squares(at_boundary_, contribution().size(), squares);
@@ -134,7 +140,7 @@ outer_opt::VectorSource OuterLoop::contribution_source() const {
 
 // Eager steps and sparse2 read it as values, the first ones after the local parameters changed.
 bool OuterLoop::contribution_stands(bool goes_on) const {
-  return !goes_on && !eager_ && spec_.sync.codec() != CodecKind::kSparse2 &&
+  return !goes_on && !eager_ && spec_.sync.codec != CodecKind::kSparse2 &&
          algorithm_->can_read_contribution();
 }
 
@@ -332,7 +338,7 @@ void OuterLoop::show_average(const outer_opt::StepTerms& terms) {
 void OuterLoop::learn_average(const CommitRound& commit) {
   if (!eager_) return;
   if (!contributed_) return eager_->dropped(averaged_fragment_);
-  eager_->committed(averaged_fragment_, {commit.outer_lr, spec_.sync.outer().momentum}, share_,
+  eager_->committed(averaged_fragment_, step_terms(commit, averaged_fragment_, 0), share_,
                     contribution(), vectors_->average_memory());
 }
 
@@ -370,7 +376,7 @@ void OuterLoop::adopt_fragment(double blend) {
 }
 
 void OuterLoop::adopt() {
-  if (!eager_) return adopt_fragment(spec_.sync.blend());
+  if (!eager_) return adopt_fragment(spec_.sync.blend);
   change_local([this](std::span<float> values) { correct(values); });
 }
 
@@ -395,7 +401,7 @@ void OuterLoop::return_to_anchor(const RoundKey& held) {
   algorithm_->forget_staged();
   tokens_reported_ = Tokens();
   std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());
-  if (eager_) eager_.emplace(fragments_);
+  begin_eager();
 }
 
 Result<outer_opt::Restaged> OuterLoop::all_momentum(

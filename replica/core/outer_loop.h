@@ -177,6 +177,7 @@ class OuterLoop {
   bool contribution_stands(bool goes_on) const;
   double encode_contribution();
   void count_tokens_behind();
+  void begin_eager();
   template <typename Change>
   void change_local(const Change& change);
   void note(const Status& status);

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/step/fragments.h"
 #include "replica/core/replica_test_util.h"
 
@@ -22,7 +22,7 @@ class OuterLoopTest : public testing::Test {
  protected:
   OuterLoopTest() {
     spec_ = default_spec(SyncAlgorithm::kDiloco);
-    change_sync(spec_, [](SyncOptions& sync) {
+    change_sync(spec_, [](SyncSpec& sync) {
       sync.outer = {1, 0};
       sync.codec = CodecKind::kFp32;
     });
@@ -74,7 +74,7 @@ class OuterLoopTest : public testing::Test {
 
   // The first round of an eager replica: it knows no average yet, and comes to the anchor 9, 20.
   void adopt_first_eagerly() {
-    change_sync(spec_, [](SyncOptions& sync) {
+    change_sync(spec_, [](SyncSpec& sync) {
       sync.overlap_steps = Steps(2);
       sync.eager = true;
     });
@@ -118,7 +118,7 @@ TEST_F(OuterLoopTest, WithoutAPartItDropsWhatItTrained) {
 }
 
 TEST_F(OuterLoopTest, ALateReplicaMovesWithTheAnchor) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
   start();
   local_.values = {7, 20};
   reduce({2, 4}, false);
@@ -175,7 +175,7 @@ TEST_F(OuterLoopTest, TheBaseThatWasReadBesideTheReduceIsThatOfItsAttempt) {
 }
 
 TEST_F(OuterLoopTest, AFragmentIsAdoptedAndItsTokensAddUp) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.fragments = 2; });
   start({{{0, 1}}, {{1, 1}}});
   local_.values = {8, 24};
   EXPECT_EQ(report(1).tokens, Tokens(100));
@@ -188,7 +188,7 @@ TEST_F(OuterLoopTest, AFragmentIsAdoptedAndItsTokensAddUp) {
 }
 
 TEST_F(OuterLoopTest, PlansThatDoNotFitAreRefused) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.fragments = 2; });
   start({{{0, 1}}, {{1, 1}}});
   report(1);
   EXPECT_EQ(loop_->plan(plan_of(1, 1, 2), true).mismatch, "another fragment was reported");
@@ -198,7 +198,7 @@ TEST_F(OuterLoopTest, PlansThatDoNotFitAreRefused) {
 }
 
 TEST_F(OuterLoopTest, BehindTheBoundaryTheResultIsAdoptedLater) {
-  change_sync(spec_, [](SyncOptions& sync) {
+  change_sync(spec_, [](SyncSpec& sync) {
     sync.overlap_steps = Steps(2);
     sync.blend = 0.5;
   });
@@ -238,7 +238,7 @@ TEST_F(OuterLoopTest, AnAbortTakesTheEagerStepBack) {
 
 // 4,096 values a chunk, of which 64 are sent: with two values both are.
 TEST_F(OuterLoopTest, WhatSparse2DidNotSendIsSettledWithTheCommit) {
-  change_sync(spec_, [](SyncOptions& sync) {
+  change_sync(spec_, [](SyncSpec& sync) {
     sync.codec = CodecKind::kSparse2;
     sync.topology = Topology::kAllgather;
   });
@@ -257,7 +257,7 @@ TEST_F(OuterLoopTest, WhatSparse2DidNotSendIsSettledWithTheCommit) {
 }
 
 TEST_F(OuterLoopTest, AGroupThatGaveUpKeepsOrDrops) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.topology = Topology::kGossip; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.topology = Topology::kGossip; });
   start();
   local_.values = {8, 20};
   report();
@@ -273,7 +273,7 @@ TEST_F(OuterLoopTest, AGroupThatGaveUpKeepsOrDrops) {
 }
 
 TEST_F(OuterLoopTest, AGroupsNextAttemptMakesItsInputAnew) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.topology = Topology::kGossip; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.topology = Topology::kGossip; });
   start();
   local_.values = {8, 20};
   report();
@@ -304,7 +304,7 @@ TEST_F(OuterLoopTest, AnAuditComparesItsRangesAndLeavesTheAverage) {
 }
 
 TEST_F(OuterLoopTest, AReportTellsTheNormOfWhatSparse2Sends) {
-  change_sync(spec_, [](SyncOptions& sync) {
+  change_sync(spec_, [](SyncSpec& sync) {
     sync.codec = CodecKind::kSparse2;
     sync.topology = Topology::kAllgather;
   });

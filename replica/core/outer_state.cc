@@ -3,22 +3,28 @@
 
 #include <span>
 
+#include "base/byte_digester.h"
+
 namespace shoal::replica {
 namespace {
 
-Digest momentum_digest(const OuterState& state) {
-  if (!state.shares_adam()) {
-    return state.momentum.empty() ? Digest() : digest_of(std::span<const float>(state.momentum));
+// The bits of earlier versions: shared moments count with their lengths, other vectors without.
+Digest digest_of_vectors(const OuterState& state) {
+  if (state.vectors.empty()) return Digest();
+  Digester with_lengths;
+  ByteDigester bytes;
+  for (const NamedVector& vector : state.vectors) {
+    const auto values = std::as_bytes(std::span<const float>(vector.values));
+    with_lengths.add(values);
+    bytes.add(values);
   }
-  Digester d;
-  d.add(std::as_bytes(std::span(state.adam_m))).add(std::as_bytes(std::span(state.adam_v)));
-  return d.finish();
+  return state.shares_adam() ? with_lengths.finish() : bytes.finish();
 }
 
 }  // namespace
 
 StateDigests digests_of(const OuterState& state) {
-  return {digest_of(std::span<const float>(state.anchor)), momentum_digest(state)};
+  return {digest_of(std::span<const float>(state.anchor)), digest_of_vectors(state)};
 }
 
 }  // namespace shoal::replica

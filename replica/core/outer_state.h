@@ -4,24 +4,29 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/digest.h"
+#include "base/named_vectors.h"
 #include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::replica {
 
-struct OuterState {
-  std::vector<float> anchor;          // parameters after the newest outer step
-  std::vector<float> momentum;        // of the outer optimizer, as long as the anchor; or empty
-  outer_opt::MomentumShards shards;   // the ranges of it that this replica keeps, when sharded
-  std::vector<float> adam_m, adam_v;  // AdamW's moments; with ddp only
+// The moments of the inner AdamW, which the replicas of a ddp job share. They are no vectors of an
+// outer optimizer: a checkpoint stores them as the inner optimizer's.
+inline constexpr std::string_view kSharedMoments[] = {"shared_adam_m", "shared_adam_v"};
 
-  bool shares_adam() const { return !adam_m.empty(); }
+struct OuterState {
+  std::vector<float> anchor;         // parameters after the newest outer step
+  NamedVectors vectors;              // that the outer step keeps, each as long as the anchor
+  outer_opt::MomentumShards shards;  // of outer momentum, when it is sharded
+
+  bool shares_adam() const { return find_vector(vectors, kSharedMoments[0]) != nullptr; }
 };
 
-// "anchor" and "momentum" of every message. The momentum's is that of all that the outer step keeps
-// beside the anchor, zero when it is sharded: no replica could take the digest of all.
+// "anchor" and "momentum" of every message. The momentum's is that of all vectors that the outer
+// step keeps, one after the other; zero when they are sharded, because no replica has all values.
 struct StateDigests {
   Digest anchor, momentum;
   bool operator==(const StateDigests&) const = default;

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "outer_opt/core/codec/codec.h"
 #include "replica/core/replica_test_util.h"
 
@@ -127,7 +127,7 @@ TEST_F(HostVectorsTest, AStepWithFramesIsTheStepWithTheirValues) {
     ASSERT_TRUE(frames.step(*algorithm_, terms, fragment, one).ok());
     ASSERT_TRUE(values.step(*algorithm_, terms, fragment, other).ok());
     EXPECT_EQ(one.anchor, other.anchor);
-    EXPECT_EQ(one.momentum, other.momentum);
+    EXPECT_EQ(one.vectors, other.vectors);
     std::vector<float> some(500);
     frames.read_average(333, some);
     EXPECT_TRUE(std::ranges::equal(some, std::span(average).subspan(333, 500)));

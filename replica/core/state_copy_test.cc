@@ -24,7 +24,7 @@ constexpr ReplicaId kServes{1}, kCopy{9};
 class StateCopyTest : public testing::Test {
  protected:
   StateCopyTest() {
-    spec_.sync.method = DilocoSync{};
+    spec_.sync = {};
     algorithm_ = make_outer_algorithm(spec_, {});
     state_ = algorithm_->zero_state(kValues);
     for (float& value : state_.anchor) value = drawn();
@@ -94,7 +94,7 @@ TEST_F(StateCopyTest, HoldsWhatTheStageCommittedAndGivesIt) {
   ASSERT_EQ(given.values.size(), 100u) << "a run of the anchor and one of the momentum";
   EXPECT_EQ(given.held, 3);
   EXPECT_EQ(given.values[0], state_.anchor[100]);
-  EXPECT_EQ(given.values[50], state_.momentum[100]);
+  EXPECT_EQ(given.values[50], vector_of(state_.vectors, "momentum")[100]);
 }
 
 TEST_F(StateCopyTest, FollowsEachCommitByItsAverageAlone) {

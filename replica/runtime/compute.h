@@ -76,6 +76,12 @@ class Compute : public LocalParameters {
                           std::int64_t step) = 0;
   virtual std::int64_t adam_step() const = 0;
 
+  // ---- the state of a program that only its replica has: optimizers, kept objects, buffers
+  // For joiners with train.join = moments, in place of the moments above. Bytes in whole values.
+  virtual bool has_own_state() const { return false; }
+  virtual std::vector<float> own_state() { return {}; }
+  virtual void take_own_state(std::span<const float> state) { (void)state; }
+
   // ---- a whole model
   // One inner step on train.batch sequences from `first_sequence` on of the seeded order, at the
   // learning rate of `step`; with sync.algorithm = ddp only its gradient.

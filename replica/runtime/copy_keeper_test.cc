@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/joining/joining_test_util.h"
 #include "outer_opt/transport/state_join.h"
 #include "replica/core/replica_test_util.h"
@@ -93,7 +93,7 @@ class Stage {
 class CopyKeeperTest : public testing::Test {
  protected:
   CopyKeeperTest() {
-    spec_.sync.method = DilocoSync{};
+    spec_.sync = {};
     spec_.swarm.stages = 2;
     stage_.emplace(spec_);
     node_->set_state_handler(

@@ -1,6 +1,8 @@
 // See device_outer_vectors.h.
 #include "replica/runtime/device_outer_vectors.h"
 
+#include "base/check.h"
+
 namespace shoal::replica {
 
 Result<outer_opt::VectorStatistics> DeviceOuterVectors::take_contribution(
@@ -8,9 +10,11 @@ Result<outer_opt::VectorStatistics> DeviceOuterVectors::take_contribution(
   return vectors_->take_pseudo_gradient(compute_.parameters_in_place(), boundary.fragment);
 }
 
-Status DeviceOuterVectors::step(OuterAlgorithm&, const outer_opt::StepTerms& terms,
+Status DeviceOuterVectors::step(OuterAlgorithm& algorithm, const outer_opt::StepTerms& terms,
                                 const outer_opt::Fragment& fragment, OuterState& state) {
-  return vectors_->step({terms.outer_lr, momentum_}, fragment, state.momentum, state.anchor);
+  const outer_opt::OuterOptimizer* optimizer = algorithm.optimizer();
+  SHOAL_CHECK(optimizer != nullptr, "a device takes the steps of optimizers only");
+  return vectors_->step(*optimizer, terms, fragment, state.vectors, state.anchor);
 }
 
 Status DeviceOuterVectors::adopt(const outer_opt::Fragment& fragment, double blend,

@@ -1,7 +1,8 @@
 // The outer step on the device that trains (outer_opt::DeviceVectors), as the outer loop sees it.
-// Only for jobs that suit: there the algorithm is Nesterov's, and what replica/core would compute
-// on the host is one pass over the device's memory, with the same bits. The host gets contribution
-// and average where a plan needs them there, and the state's anchor and momentum after each step.
+// Only for jobs that suit: there the algorithm's step is that of an optimizer with a kernel, and
+// what replica/core would compute on the host is one pass over the device's memory, with the same
+// bits. The host gets contribution and average where a plan needs them there, and the state after
+// each step.
 #pragma once
 
 #include <memory>
@@ -16,9 +17,8 @@ namespace shoal::replica {
 class DeviceOuterVectors final : public OuterVectors {
  public:
   // `vectors` are loaded; `compute` outlives this.
-  DeviceOuterVectors(std::shared_ptr<outer_opt::DeviceVectors> vectors, Compute& compute,
-                     double momentum)
-      : vectors_(std::move(vectors)), compute_(compute), momentum_(momentum) {}
+  DeviceOuterVectors(std::shared_ptr<outer_opt::DeviceVectors> vectors, Compute& compute)
+      : vectors_(std::move(vectors)), compute_(compute) {}
 
   Result<outer_opt::VectorStatistics> take_contribution(const Boundary& boundary) override;
   Status step(OuterAlgorithm& algorithm, const outer_opt::StepTerms& terms,
@@ -68,7 +68,6 @@ class DeviceOuterVectors final : public OuterVectors {
  private:
   std::shared_ptr<outer_opt::DeviceVectors> vectors_;
   Compute& compute_;
-  double momentum_;
   std::vector<float> contribution_, average_;
 };
 

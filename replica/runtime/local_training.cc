@@ -124,7 +124,7 @@ void LocalTraining::sample_one_token() {
 
 // Between a commit and the first step after it they are the same, unless something stays local.
 bool LocalTraining::differs_from_anchor() const {
-  return trained_.steps.count() > 0 || spec_.sync.fragments() > 1 || goes_on() ||
+  return trained_.steps.count() > 0 || spec_.sync.fragments > 1 || goes_on() ||
          outer_opt::averages_in_groups(spec_.sync);
 }
 

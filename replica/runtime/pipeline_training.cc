@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "base/prng.h"
-#include "job/job_options.h"
+#include "job/job_spec.h"
 #include "replica/runtime/logged_values.h"
 
 namespace shoal::replica {

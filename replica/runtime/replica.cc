@@ -70,9 +70,17 @@ MaybeFailure Replica::reduce_ended(const ReduceEnded& event) {
   return perform();
 }
 
+// A waiting joiner asks about once a second until there is a copy: only the first event makes one.
 void Replica::moments_wanted() {
   if (!participant_ || loop_->state().shares_adam()) return;
+  if (!context_.state_server.lacks_moments()) return;
   auto copy = std::make_shared<outer_opt::MomentsCopy>();
+  if (compute_->has_own_state()) {
+    copy->first = compute_->own_state();
+    copy->step = ++own_states_;
+    copy->is_open = true;
+    return context_.state_server.provide_moments(std::move(copy));
+  }
   copy->first.resize(static_cast<std::size_t>(compute_->first_moment_count()));
   copy->second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   compute_->read_adam(copy->first, copy->second);
@@ -251,7 +259,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
 
 // With ddp the next round begins at once.
 void Replica::rest() {
-  if (spec_.sync.algorithm() == SyncAlgorithm::kDdp) return;
+  if (spec_.sync.algorithm == SyncAlgorithm::kDdp) return;
   loop_->vectors().visit_idle(forget_values);
 }
 

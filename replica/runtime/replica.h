@@ -102,7 +102,7 @@ class Replica {
   MaybeFailure loaded(const RoundKey& held);
   void say_loaded() const;
   void say_loaded(const RoundKey& held, const OuterState& state) const;
-  MaybeFailure place_vectors(const OuterState& state, std::unique_ptr<OuterVectors>& out);
+  MaybeFailure place_vectors(const OuterState& state, OuterLoopSetup& setup);
 
   MaybeFailure check_memory() const;
   MaybeFailure perform();  // the actions, and those that follow from them
@@ -205,6 +205,7 @@ class Replica {
   std::vector<CheckpointReady> unsaid_;            // while sampling
   std::shared_ptr<const CutMoments> cut_moments_;  // of the state it holds
   std::optional<CutMoments> next_cut_;             // of the boundary that it went on behind
+  std::int64_t own_states_ = 0;                    // copies for joiners, so that each has a number
   struct Gathering {
     WriteCheckpointTo command;
     outer_opt::Restaged momentum;

@@ -9,7 +9,9 @@
 // Nothing is copied to be written: a checkpoint shares the outer state and the moments of its cut
 // with the replica, and a commit that comes while it is being written makes itself a new outer
 // state (OuterLoop::shared_state()).
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "outer_opt/core/step/vector_statistics.h"
 #include "replica/runtime/replica.h"
@@ -19,11 +21,13 @@ namespace {
 
 // A checkpoint with a value that is not finite could not be continued by any replica.
 Status check_finite(const CheckpointContent& content) {
-  const std::pair<const char*, std::span<const float>> vectors[] = {
+  std::vector<std::pair<std::string, std::span<const float>>> vectors{
       {"weights", content.anchor},
-      {"outer momentum", content.momentum},
       {"first moments of the inner optimizer", content.adam_m},
       {"second moments of the inner optimizer", content.adam_v}};
+  for (const NamedValues& vector : content.outer) {
+    vectors.emplace_back("outer " + std::string(vector.name), vector.values);
+  }
   for (const auto& [name, values] : vectors) {
     const std::int64_t bad = outer_opt::count_nonfinite(values);
     if (bad == 0) continue;
@@ -160,20 +164,26 @@ Result<WrittenPart> Replica::write_files(const Writing& writing) const {
   const OuterState& state = *writing.state;
   const RoundKey& key = writing.command.command.key;
   const std::filesystem::path folder = writing.command.folder;
-  std::span<const float> momentum = state.momentum;
-  if (writing.gathered) momentum = writing.gathered->shards.at(loop_->values_of(0).front());
+  const bool shared = !writing.moments;
+  std::vector<NamedValues> outer;
+  if (!shared) outer = views_of(state.vectors);
+  if (writing.gathered) {
+    outer = {{kMomentum[0], writing.gathered->shards.at(loop_->values_of(0).front())}};
+  }
   const CutMoments none{.key = key};
   const CutMoments& cut = writing.moments ? *writing.moments : none;
-  const bool shared = !writing.moments;
+  const auto moments = [&](std::size_t i, const std::vector<float>& own) {
+    return std::span(shared ? vector_of(state.vectors, kSharedMoments[i]) : own);
+  };
   const CheckpointContent content{spec_,
                                   cut_,
                                   stage_,
                                   key,
                                   writing.step,
                                   state.anchor,
-                                  momentum,
-                                  shared ? state.adam_m : cut.m,
-                                  shared ? state.adam_v : cut.v,
+                                  std::move(outer),
+                                  moments(0, cut.m),
+                                  moments(1, cut.v),
                                   shared ? key.round : cut.step};
   if (Status finite = check_finite(content); !finite) return finite.error();
   return context_.compute.write_checkpoint(folder, content);

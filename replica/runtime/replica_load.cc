@@ -85,7 +85,7 @@ MaybeFailure Replica::load() {
   loading_->algorithm = make_outer_algorithm(spec_, compute_->decay_ranges());
   loading_->state =
       std::make_shared<OuterState>(loading_->algorithm->zero_state(compute_->value_count()));
-  loading_->fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments());
+  loading_->fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments);
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
       return begin();
@@ -126,13 +126,18 @@ MaybeFailure Replica::load_checkpoint() {
     return Failure{ReplicaFailure::kInternal,
                    "the checkpoint holds the moments of another train.optimizer than the job's"};
   }
+  if (!std::ranges::equal(checkpoint->outer, outer_vectors(spec_.sync), {}, &NamedVector::name)) {
+    return Failure{ReplicaFailure::kInternal,
+                   "the checkpoint holds the state of another sync.outer.method than the job's"};
+  }
   OuterState& state = *loading_->state;
   state.anchor = std::move(checkpoint->anchor);
   if (state.shares_adam()) {
-    state.adam_m = std::move(checkpoint->adam_m);
-    state.adam_v = std::move(checkpoint->adam_v);
+    loading_->algorithm->adopt_vectors({{kSharedMoments[0], std::move(checkpoint->adam_m)},
+                                        {kSharedMoments[1], std::move(checkpoint->adam_v)}},
+                                       state);
   } else {
-    loading_->algorithm->adopt_momentum(std::move(checkpoint->momentum), state);
+    loading_->algorithm->adopt_vectors(std::move(checkpoint->outer), state);
     drop_nonfinite_moments(*checkpoint);
     compute_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   }
@@ -148,16 +153,18 @@ void Replica::start_join() {
   OuterState& state = *loading_->state;
   joining_ = std::make_unique<Joining>();
   outer_opt::MomentsCopy& moments = joining_->moments;
-  if (fetches_moments()) {
+  moments.is_open = fetches_moments() && compute_->has_own_state();
+  if (fetches_moments() && !moments.is_open) {
     moments.first.resize(static_cast<std::size_t>(compute_->first_moment_count()));
     moments.second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   }
   joining_->target = std::make_unique<OuterStateTarget>(*loading_->algorithm, state, moments);
   const auto wanted = std::ssize(moments.first) + std::ssize(moments.second);
   const Assign& assign = command_.assign;
-  joining_->session.emplace(
-      assign.source.key, join_shape(*loading_->algorithm, state, loading_->fragments, wanted),
-      assign.sources, *joining_->target, outer_opt::JoinOptions{}, id_.n, steady_now());
+  auto shape = join_shape(*loading_->algorithm, state, loading_->fragments, wanted);
+  shape.open_moments = moments.is_open;
+  joining_->session.emplace(assign.source.key, std::move(shape), assign.sources, *joining_->target,
+                            outer_opt::JoinOptions{}, id_.n, steady_now());
   go_on_joining();
 }
 
@@ -215,7 +222,10 @@ MaybeFailure Replica::enter() {
   RoundKey held = command_.assign.source.key;
   held.round = joining_->session->round();
   const outer_opt::MomentsCopy& moments = joining_->moments;
-  if (fetches_moments() && are_possible(moments)) {
+  if (moments.is_open) {
+    // Without a step the session ended without: what is here came from a source that was left.
+    if (joining_->session->adam_step() > 0) compute_->take_own_state(moments.first);
+  } else if (fetches_moments() && are_possible(moments)) {
     compute_->write_adam(moments.first, moments.second, joining_->session->adam_step());
   }
   joining_.reset();
@@ -232,12 +242,12 @@ MaybeFailure Replica::loaded(const RoundKey& held) {
   compute_->write_parameters(loading->state->anchor);
   OuterLoopSetup setup{id_, spec_, std::move(loading->fragments), std::move(loading->algorithm),
                        nullptr};
-  if (auto failure = place_vectors(*loading->state, setup.vectors)) return failure;
+  if (auto failure = place_vectors(*loading->state, setup)) return failure;
   parameters_ = std::make_unique<HeldParameters>(*compute_);
   loop_ = std::make_unique<OuterLoop>(std::move(setup), *parameters_, loading->state, held);
   rest();
   loop_->watch_averages(context_.state_server.watch());
-  participant_.emplace(id_, held, outer_opt::when_late(spec_.sync.algorithm()));
+  participant_.emplace(id_, held, outer_opt::when_late(spec_.sync.algorithm));
   training_ = make_training();
   come_to_cut(held);
   if (view_) training_->view(*view_);
@@ -247,24 +257,25 @@ MaybeFailure Replica::loaded(const RoundKey& held) {
 }
 
 // Where the outer step is computed.
-MaybeFailure Replica::place_vectors(const OuterState& state, std::unique_ptr<OuterVectors>& out) {
-  if (context_.compute.accelerator() == nullptr || !outer_opt::DeviceVectors::suits(spec_.sync)) {
-    out = std::make_unique<HostVectors>(compute_->value_count());
+MaybeFailure Replica::place_vectors(const OuterState& state, OuterLoopSetup& setup) {
+  const outer_opt::OuterOptimizer* optimizer = setup.algorithm->optimizer();
+  if (context_.compute.accelerator() == nullptr ||
+      !outer_opt::DeviceVectors::suits(optimizer, spec_.sync)) {
+    setup.vectors = std::make_unique<HostVectors>(compute_->value_count());
     return std::nullopt;
   }
-  auto vectors =
-      outer_opt::DeviceVectors::create(*context_.compute.accelerator(), compute_->value_count());
+  auto vectors = outer_opt::DeviceVectors::create(
+      *context_.compute.accelerator(), compute_->value_count(), optimizer->vectors().size());
   if (!vectors) {
     const bool full = vectors.error().code == Code::kResourceExhausted;
     return Failure{full ? ReplicaFailure::kOutOfMemory : ReplicaFailure::kDeviceLost,
                    to_string(vectors.error())};
   }
-  const Status there = (*vectors)->load(state.anchor, state.momentum);
+  const Status there = (*vectors)->load(state.anchor, state.vectors);
   if (!there) return Failure{ReplicaFailure::kDeviceLost, to_string(there.error())};
-  auto on_device = std::make_unique<DeviceOuterVectors>(std::move(*vectors), *compute_,
-                                                        spec_.sync.outer().momentum);
+  auto on_device = std::make_unique<DeviceOuterVectors>(std::move(*vectors), *compute_);
   on_device_ = on_device.get();
-  out = std::move(on_device);
+  setup.vectors = std::move(on_device);
   return std::nullopt;
 }
 
@@ -301,8 +312,8 @@ void Replica::say_loaded(const RoundKey& held, const OuterState& state) const {
                 context_.node.address()};
   loaded.data = compute_->data();
   if (joining_) loaded.refused = joining_->refused;
-  for (const auto& fragment : outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments())) {
-    if (spec_.sync.fragments() > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
+  for (const auto& fragment : outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments)) {
+    if (spec_.sync.fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }
   context_.say(loaded);
 }

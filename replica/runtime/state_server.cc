@@ -87,6 +87,11 @@ std::optional<outer_opt::StateAnswer> StateServer::of_copy(const outer_opt::Stat
   return copies ? copies(ask) : std::nullopt;
 }
 
+bool StateServer::lacks_moments() {
+  const MutexLock lock(mutex_);
+  return source_.lacks_moments();
+}
+
 outer_opt::StateAnswer StateServer::answer(const outer_opt::StateAsk& ask) {
   if (const auto copied = of_copy(ask)) return *copied;
   MutexLock lock(mutex_);

@@ -34,6 +34,7 @@ class StateServer {
   void begin_step();
   // Nothing is offered any more.
   void withdraw();
+  bool lacks_moments();  // whether provide_moments() is what an ask may wait for
   void provide_moments(std::shared_ptr<const outer_opt::MomentsCopy> moments);
   std::shared_ptr<const OuterState> published();            // null: nothing is
   std::shared_ptr<const outer_opt::MomentsCopy> moments();  // likewise

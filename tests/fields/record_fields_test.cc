@@ -16,7 +16,7 @@
 #include "coordinator/store/people_rows.h"
 #include "identity/api_token.h"
 #include "identity/join_token.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "tests/fields/listed_structs_test_util.h"
 
 namespace shoal::coordinator {

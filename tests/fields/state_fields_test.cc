@@ -3,7 +3,7 @@
 #include "agent/core/agent_data.h"
 #include "base/field_flips_test_util.h"
 #include "job/block_shape.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "job/program_rules.h"
 #include "messages/refusals.h"
 #include "messages/trainer_messages.h"
@@ -39,7 +39,7 @@ void flip_session(FieldFlips& flips) {
 
 TEST(StateFields, EveryFieldOfEveryListedStructCounts) {
   FieldFlips flips;
-  flips.flip_all_of<JobOptions, BlockShape, AllowedPrograms, Hello, FromAgent, ToAgent, FromTrainer,
+  flips.flip_all_of<JobSpec, BlockShape, AllowedPrograms, Hello, FromAgent, ToAgent, FromTrainer,
                     ToTrainer, RefusalCount, outer_opt::Accusation, outer_opt::TopologyChoice,
                     swarm::ProgressGossip>();
   outer_opt::Participant participant(ReplicaId(1), kKey, outer_opt::WhenLate::kStops);

@@ -26,8 +26,8 @@
 #include "objects/location.h"
 #include "proto/convert.h"
 #include "proto/job_spec_text.h"
+#include "replica/checkpoint/safetensors.h"
 #include "tokenizer/text_tokenizer.h"
-#include "trainer/plain/safetensors.h"
 #include "transfer/bundle.h"
 #include "wire/relay/words.h"
 #include "wire/stream/core/frame.h"
@@ -159,7 +159,7 @@ class MemoryFile {
 
 bool try_safetensors(Bytes bytes) {
   const MemoryFile file(bytes);
-  const auto opened = trainer::SafetensorsFile::open(file.path());
+  const auto opened = replica::SafetensorsFile::open(file.path());
   if (!taken(opened)) return false;
   std::vector<float> values(2);
   (void)opened->read("x", {2}, values);

@@ -17,7 +17,7 @@
 #include "identity/join_token.h"
 #include "identity/key.h"
 #include "identity/request.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "proto/convert.h"
 #include "proto/job_spec_text.h"
 #include "tests/fuzz/parser_fuzz.h"

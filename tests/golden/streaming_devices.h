@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "outer_opt/core/step/nesterov.h"
 #include "outer_opt/cuda/device_vectors.h"
 #include "tests/golden/streaming_history.h"
 
@@ -48,9 +49,9 @@ class DeviceReplay {
   std::shared_ptr<outer_opt::DeviceVectors> vectors_of(ReplicaId replica, const Step& step) {
     auto& vectors = vectors_[replica];
     if (vectors) return vectors;
-    vectors = std::move(
-        *outer_opt::DeviceVectors::create(device_, static_cast<std::int64_t>(step.anchor.size())));
-    EXPECT_TRUE(vectors->load(step.anchor_before, step.momentum_before));
+    vectors = std::move(*outer_opt::DeviceVectors::create(
+        device_, static_cast<std::int64_t>(step.anchor.size()), 1));
+    EXPECT_TRUE(vectors->load(step.anchor_before, {{"momentum", step.momentum_before}}));
     return vectors;
   }
 
@@ -65,10 +66,13 @@ class DeviceReplay {
   }
 
   static void expect_step(outer_opt::DeviceVectors& vectors, RoundNumber round, const Step& step) {
-    std::vector<float> anchor = step.anchor_before, momentum = step.momentum_before;
-    EXPECT_TRUE(vectors.step(step.options, step.fragment, momentum, anchor));
+    std::vector<float> anchor = step.anchor_before;
+    NamedVectors state{{"momentum", step.momentum_before}};
+    const outer_opt::Nesterov optimizer(step.options);
+    const outer_opt::StepTerms terms{.round = round, .outer_lr = step.options.lr};
+    EXPECT_TRUE(vectors.step(optimizer, terms, step.fragment, state, anchor));
     EXPECT_TRUE(same_bits(anchor, step.anchor)) << "round " << round;
-    EXPECT_TRUE(same_bits(momentum, step.momentum)) << "round " << round;
+    EXPECT_TRUE(same_bits(state[0].values, step.momentum)) << "round " << round;
   }
 
   void expect_adoption(const Adoption& adoption, const outer_opt::Fragment& fragment) {

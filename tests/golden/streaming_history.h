@@ -13,7 +13,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/step/fragments.h"
 #include "tests/scenarios/cluster.h"
 
@@ -76,18 +76,18 @@ class Recorder final : public Checker {
   }
   void outer_stepped(const OuterStepped& s) override {
     history_.steps.try_emplace(s.commit.key.round,
-                               Step{{s.commit.outer_lr, s.spec.sync.outer().momentum},
+                               Step{{s.commit.outer_lr, s.spec.sync.outer.momentum},
                                     s.fragment,
                                     s.number,
                                     copy(s.average),
                                     s.before.anchor,
-                                    s.before.momentum,
+                                    vector_of(s.before.vectors, kMomentum[0]),
                                     s.after.anchor,
-                                    s.after.momentum});
+                                    vector_of(s.after.vectors, kMomentum[0])});
   }
   void adopted(const Adopted& a) override {
     history_.adopted.emplace(
-        a.key.round, Adoption{a.replica, a.spec.sync.blend(), copy(a.local_before), copy(a.local)});
+        a.key.round, Adoption{a.replica, a.spec.sync.blend, copy(a.local_before), copy(a.local)});
     history_.adoptions += "round " + std::to_string(a.key.round) + " " + to_string(a.replica) +
                           " adopts at step " + std::to_string(a.at.count()) + " " + hex(a.local) +
                           "\n";
@@ -100,7 +100,7 @@ class Recorder final : public Checker {
 inline JobSpec streamed_job() {
   JobSpec spec = Cluster::small_job(12);
   spec.model.layers = 2;
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.every = Steps(10);
     sync.fragments = 2;
     sync.outer = {0.7, 0.9};  // of the histories that are written down
@@ -113,7 +113,7 @@ inline JobSpec streamed_job() {
 
 inline JobSpec eager_job() {
   JobSpec spec = streamed_job();
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.blend = 0;
     sync.eager = true;
   });

@@ -80,6 +80,8 @@ const std::vector<Method>& methods() {
       {"local", {"sync.algorithm=\"local_sgd\""}},
       {"streaming", {"sync.fragments=2", "sync.overlap_steps=2", "sync.blend=0.5"}},
       {"sharded", {"sync.outer_state=\"sharded\""}},
+      {"heavy-ball", {"sync.outer.method=\"sgd\""}},
+      {"outer-adam", {"sync.outer.method=\"adam\""}},
       {"trimmed", {"sync.aggregator=\"trimmed_mean\""}},
       {"centered", {"sync.aggregator=\"centered_clip\""}},
       {"timed", {"sync.every=\"1s\"", "train.steps=3000"}},

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "tests/sim/world.h"
 
 namespace shoal::sim {
@@ -32,7 +32,7 @@ class Cluster {
     spec.data.tokenizer = Tokenizer::kUint16;
     spec.train.batch = 2;
     spec.train.warmup = Steps(0);
-    change_sync(spec, [](SyncOptions& sync) { sync.every = Steps(5); });
+    change_sync(spec, [](SyncSpec& sync) { sync.every = Steps(5); });
     spec.train.steps = Steps(5 * rounds);
     spec.checkpoint.every_rounds = 0;
     return spec;

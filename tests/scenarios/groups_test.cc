@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "tests/scenarios/cluster.h"
 
 namespace shoal::sim {
@@ -15,7 +15,7 @@ using coordinator::JobPhase;
 
 JobSpec job_in_groups(Topology topology, std::int64_t rounds) {
   JobSpec spec = Cluster::small_job(rounds);
-  change_sync(spec, [&](SyncOptions& sync) {
+  change_sync(spec, [&](SyncSpec& sync) {
     sync.topology = topology;
     sync.codec = CodecKind::kFp32;
     sync.outer.momentum = 0.5;

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "tests/scenarios/cluster.h"
 
 namespace shoal::sim {
@@ -21,41 +21,41 @@ enum class Victim { kNobody, kJoiner, kSource };
 
 struct Kind {
   const char* name;
-  std::function<void(SyncOptions&)> set;
+  std::function<void(SyncSpec&)> set;
 };
 
 std::vector<Kind> kinds() {
   return {
-      {"diloco", [](SyncOptions&) {}},
+      {"diloco", [](SyncSpec&) {}},
       {"fragments",
-       [](SyncOptions& sync) {
+       [](SyncSpec& sync) {
          sync.every = Steps(6);
          sync.fragments = 2;
        }},
       {"local_sgd",
-       [](SyncOptions& sync) {
+       [](SyncSpec& sync) {
          sync.algorithm = SyncAlgorithm::kLocalSgd;
          sync.outer.lr = 1;
          sync.outer.momentum = 0;
        }},
       {"sparse2",
-       [](SyncOptions& sync) {
+       [](SyncSpec& sync) {
          sync.codec = CodecKind::kSparse2;
          sync.topology = Topology::kAllgather;
          sync.outer.lr = 1;
          sync.outer.momentum = 0;
        }},
-      {"sharded", [](SyncOptions& sync) { sync.outer_state = OuterState::kSharded; }},
-      {"async", [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; }},
+      {"sharded", [](SyncSpec& sync) { sync.outer_state = OuterState::kSharded; }},
+      {"async", [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kAsync; }},
       {"ddp",
-       [](SyncOptions& sync) {
+       [](SyncSpec& sync) {
          sync.algorithm = SyncAlgorithm::kDdp;
          sync.outer.lr = 1;
          sync.outer.momentum = 0;
          sync.every = Steps(1);
        }},
       {"groups",
-       [](SyncOptions& sync) {
+       [](SyncSpec& sync) {
          sync.topology = Topology::kGossip;
          sync.codec = CodecKind::kFp32;
          sync.outer.momentum = 0.5;

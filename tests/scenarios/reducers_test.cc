@@ -2,7 +2,7 @@
 // missing, and it trains on.
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "tests/scenarios/cluster.h"
 
 namespace shoal::sim {
@@ -16,7 +16,7 @@ using outer_opt::TopologyReason;
 
 JobSpec job_with_reducers(std::int64_t rounds) {
   JobSpec spec = Cluster::small_job(rounds);
-  change_sync(spec, [](SyncOptions& sync) { sync.topology = Topology::kParamServer; });
+  change_sync(spec, [](SyncSpec& sync) { sync.topology = Topology::kParamServer; });
   return spec;
 }
 

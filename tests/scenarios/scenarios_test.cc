@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "tests/scenarios/cluster.h"
 
 namespace shoal::sim {
@@ -241,7 +241,7 @@ TEST(Scenario, AReplicaOfALaterStageDiesInTheReduceAndOnlyItsStageTriesAgain) {
 TEST(Scenario, AStageWithoutReplicasIsLoadedFromTheCheckpointOfThatRound) {
   Cluster cluster(3);
   JobSpec spec = pipeline(3, 12);
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.every = Steps(60);  // a round takes longer than an upload
   });
   spec.train.steps = Steps(12 * 60);
@@ -295,7 +295,7 @@ TEST(Scenario, ALostRouterIsReplacedAtOnceWhenItsStageHasTooFew) {
 JobSpec streamed_job(std::int64_t rounds) {
   JobSpec spec = Cluster::small_job(rounds);
   spec.model.layers = 3;
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.every = Steps(10);
     sync.fragments = 2;
     sync.overlap_steps = Steps(2);
@@ -335,7 +335,7 @@ TEST(Scenario, ATrainerThatStreamsMayDieAtAnyMoment) {
 
 JobSpec eager_job(std::int64_t rounds) {
   JobSpec spec = streamed_job(rounds);
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.blend = 0;
     sync.eager = true;
   });
@@ -363,7 +363,7 @@ TEST(Scenario, AStreamingJoinerContributesInALaterRound) {
 // Rounds of the first to report; hosts are of three speeds.
 JobSpec async_job(std::int64_t rounds, std::int64_t quorum) {
   JobSpec spec = Cluster::small_job(rounds);
-  change_sync(spec, [&](SyncOptions& sync) {
+  change_sync(spec, [&](SyncSpec& sync) {
     sync.algorithm = SyncAlgorithm::kAsync;
     sync.quorum = quorum;
   });

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <thread>
 
-#include "job/job_options.h"
 #include "tests/sim/world.h"
 
 namespace shoal::sim {

@@ -30,9 +30,9 @@ void append(replica::OuterState& all, const replica::OuterState& next) {
     to.insert(to.end(), from.begin(), from.end());
   };
   add(all.anchor, next.anchor);
-  add(all.momentum, next.momentum);
-  add(all.adam_m, next.adam_m);
-  add(all.adam_v, next.adam_v);
+  for (std::size_t i = 0; i < all.vectors.size(); ++i) {
+    add(all.vectors[i].values, next.vectors.at(i).values);
+  }
 }
 
 }  // namespace

@@ -181,7 +181,9 @@ struct EagerlyBegun {
   RoundKey key;
   std::int32_t number = 0;
   const outer_opt::Fragment& fragment;
-  std::span<const float> pseudo_gradient, anchor, momentum, local_before, local;
+  std::span<const float> pseudo_gradient, anchor;
+  const NamedVectors& vectors;
+  std::span<const float> local_before, local;
 };
 
 // The round was aborted, and the replica takes its eager step back.

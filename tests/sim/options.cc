@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "outer_opt/core/codec/codec.h"
 
 namespace shoal::sim {
@@ -200,7 +200,7 @@ void draw_ambushes(SimOptions& o, Prng prng) {
 }
 
 // Other algorithms and rounds than diloco's of equal length.
-void draw_sync(JobOptions& job, Prng& prng) {
+void draw_sync(JobSpec& job, Prng& prng) {
   const bool diloco = job.sync.algorithm == SyncAlgorithm::kDiloco;
   if (diloco && prng.chance(0.15)) {
     job.sync.algorithm = prng.chance(0.5) ? SyncAlgorithm::kLocalSgd : SyncAlgorithm::kDdp;
@@ -217,13 +217,13 @@ void draw_sync(JobOptions& job, Prng& prng) {
 }
 
 // Fragments and overlap, of what can stream at all.
-void draw_streaming(JobOptions& job, Prng& prng) {
+void draw_streaming(JobSpec& job, Prng& prng) {
   const bool can = job.swarm.stages == 1 && job.sync.balance == Balance::kEqual &&
                    job.sync.every_s == 0 && job.sync.codec != CodecKind::kSparse2 &&
                    (job.sync.algorithm == SyncAlgorithm::kDiloco ||
                     job.sync.algorithm == SyncAlgorithm::kLocalSgd);
   if (!can || !prng.chance(0.6)) return;
-  SyncOptions& sync = job.sync;
+  SyncSpec& sync = job.sync;
   sync.fragments = prng.range(1, 3);
   job.model.layers = sync.fragments + prng.range(0, 2);
   sync.every = Steps(sync.every.count() * sync.fragments);
@@ -234,8 +234,8 @@ void draw_streaming(JobOptions& job, Prng& prng) {
 }
 
 // Eager updates, of what overlaps.
-void draw_eager(JobOptions& job, Prng prng) {
-  SyncOptions& sync = job.sync;
+void draw_eager(JobSpec& job, Prng prng) {
+  SyncSpec& sync = job.sync;
   const bool can = sync.overlap_steps > Steps(0) && sync.aggregator == Aggregator::kMean &&
                    sync.outer_state == OuterState::kReplicated;
   if (!can || !prng.chance(0.6)) return;
@@ -245,8 +245,8 @@ void draw_eager(JobOptions& job, Prng prng) {
 
 // Rounds that wait for some of the replicas, of what can have them. Drawn from a Prng of its own,
 // so that the other draws stay alike.
-void draw_async(JobOptions& job, Prng prng) {
-  SyncOptions& sync = job.sync;
+void draw_async(JobSpec& job, Prng prng) {
+  SyncSpec& sync = job.sync;
   const bool fits = sync.topology != Topology::kAllgather && sync.codec != CodecKind::kSparse2;
   const bool can = sync.algorithm == SyncAlgorithm::kDiloco && job.swarm.stages == 1 && fits &&
                    sync.balance == Balance::kEqual && sync.every_s == 0 && sync.fragments == 1 &&
@@ -257,23 +257,37 @@ void draw_async(JobOptions& job, Prng prng) {
 }
 
 // Sharded outer momentum, of what can shard at all.
-void draw_outer_state(JobOptions& job, Prng prng) {
-  const SyncOptions& sync = job.sync;
+void draw_outer_state(JobSpec& job, Prng prng) {
+  const SyncSpec& sync = job.sync;
   const bool butterfly = sync.topology == Topology::kButterfly || sync.topology == Topology::kAuto;
   const bool can = sync.algorithm == SyncAlgorithm::kDiloco && butterfly && sync.fragments == 1 &&
                    sync.codec != CodecKind::kSparse2 && sync.outer.momentum > 0;
   if (can && prng.chance(0.4)) job.sync.outer_state = OuterState::kSharded;
 }
 
+// Another outer optimizer than Nesterov, of what can have one. Drawn from a Prng of its own, so
+// that the other draws stay alike.
+void draw_outer_method(JobSpec& job, Prng prng) {
+  SyncSpec& sync = job.sync;
+  const bool groups = sync.topology == Topology::kMoshpit || sync.topology == Topology::kGossip;
+  const bool feeds_back = sync.codec == CodecKind::kSparse2 && sync.feedback > 0;
+  const bool can = sync.algorithm == SyncAlgorithm::kDiloco && !groups && !feeds_back &&
+                   sync.outer_state == OuterState::kReplicated;
+  if (!can || !prng.chance(0.4)) return;
+  const auto others = static_cast<std::int64_t>(enumerator_count<OuterMethod>()) - 1;
+  sync.outer.method = static_cast<OuterMethod>(prng.range(1, others));
+  sync.outer.lr = traits_of(sync.outer.method).lr;
+}
+
 // Drawn from a Prng of its own, so that the other draws stay alike.
-void draw_audit(JobOptions& job, Prng prng) {
+void draw_audit(JobSpec& job, Prng prng) {
   constexpr std::array kShares{0.0, kAuditUsual, 0.3, 1.0};
   const double share = kShares[prng.below(kShares.size())];
-  if (spec_of(job).sync.audit() > 0) job.sync.audit = share;
+  if (audit_share(job) > 0) job.sync.audit = share;
 }
 
 // A pipeline that `devices` can serve.
-void draw_stages(JobOptions& job, Prng& prng, int devices) {
+void draw_stages(JobSpec& job, Prng& prng, int devices) {
   job.swarm.stages = prng.range(2, std::min(4, devices));
   const std::int64_t each = devices / job.swarm.stages;
   job.model.layers = job.swarm.stages;
@@ -284,7 +298,7 @@ void draw_stages(JobOptions& job, Prng& prng, int devices) {
 
 // Copies of its stages, of what can have them. Drawn from a Prng of its own, so that the other
 // draws stay alike.
-void draw_buddies(JobOptions& job, Prng prng) {
+void draw_buddies(JobSpec& job, Prng prng) {
   const bool can = job.swarm.stages > 1 && job.sync.algorithm != SyncAlgorithm::kDdp &&
                    job.sync.outer_state == OuterState::kReplicated;
   if (can && prng.chance(0.6)) job.checkpoint.buddies = prng.range(1, 2);
@@ -292,12 +306,12 @@ void draw_buddies(JobOptions& job, Prng prng) {
 
 // In half of the pipelines a move for speed may leave one copy of a stage, so that small ones have
 // such moves. Drawn from a Prng of its own, so that the other draws stay alike.
-void draw_copies_min(JobOptions& job, Prng prng) {
+void draw_copies_min(JobSpec& job, Prng prng) {
   if (job.swarm.stages > 1 && prng.chance(0.5)) job.swarm.copies_min = 1;
 }
 
 // A pipeline that lasts until the faults are over, whose stages may give replicas away.
-void draw_long_pipeline(const SimOptions& o, JobOptions& job) {
+void draw_long_pipeline(const SimOptions& o, JobSpec& job) {
   if (!o.unequal || job.swarm.stages < 2) return;
   job.swarm.stages = job.model.layers = std::min<std::int64_t>(job.swarm.stages, 3);
   job.swarm.min_replicas = job.swarm.copies_min = 1;
@@ -310,7 +324,7 @@ void draw_long_pipeline(const SimOptions& o, JobOptions& job) {
 // Other cuts where they are worth it, with more units to cut. Most pipelines on unequal devices
 // have them, because these slow down and jobs rest. Drawn from a Prng of its own, so that the other
 // draws stay alike.
-void draw_recut(const SimOptions& o, JobOptions& job, Prng prng) {
+void draw_recut(const SimOptions& o, JobSpec& job, Prng prng) {
   const std::int64_t layers = prng.range(2, 3);
   const bool recuts = prng.chance(o.unequal ? 0.8 : 0.3);
   if (job.swarm.stages < 2 || !recuts) return;
@@ -319,8 +333,8 @@ void draw_recut(const SimOptions& o, JobOptions& job, Prng prng) {
 }
 
 // Rounds in groups, of what can have them.
-void draw_groups(JobOptions& job, Prng prng) {
-  SyncOptions& sync = job.sync;
+void draw_groups(JobSpec& job, Prng prng) {
+  SyncSpec& sync = job.sync;
   const bool averages =
       sync.algorithm == SyncAlgorithm::kDiloco || sync.algorithm == SyncAlgorithm::kLocalSgd;
   const bool plain = job.swarm.stages == 1 && sync.fragments == 1 &&
@@ -335,7 +349,7 @@ void draw_groups(JobOptions& job, Prng prng) {
 
 // In half of the runs with several jobs each has a priority of its own, and wants so much at times
 // that not all can run together. Drawn from Prngs of their own, so that the other draws stay alike.
-void draw_priority(const SimOptions& o, JobOptions& job, int index) {
+void draw_priority(const SimOptions& o, JobSpec& job, int index) {
   Prng run(mix_seed(o.seed, 0x9210a1)), own(mix_seed(o.seed, 0x9210b000 + index));
   if (o.jobs < 2 || !run.chance(0.5)) return;
   const auto turn = run.range(0, o.jobs - 1);
@@ -349,8 +363,8 @@ void draw_priority(const SimOptions& o, JobOptions& job, int index) {
 }
 
 // More than half of the jobs keep the butterfly.
-void draw_reduce(JobOptions& job, Prng& prng) {
-  SyncOptions& sync = job.sync;
+void draw_reduce(JobSpec& job, Prng& prng) {
+  SyncSpec& sync = job.sync;
   sync.clip = !prng.chance(0.1);
   if (prng.chance(0.2)) {
     sync.aggregator = prng.chance(0.5) ? Aggregator::kTrimmedMean : Aggregator::kCenteredClip;
@@ -440,7 +454,7 @@ SimOptions calm_options(std::uint64_t seed) {
 }
 
 JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
-  JobOptions job;
+  JobSpec job;
   job.name = "job-" + std::to_string(index);
   job.model.layers = 1;
   job.model.hidden = 8;
@@ -488,6 +502,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   // A generator of its own, so that the other draws stay the same.
   draw_outer_state(job, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
+  draw_outer_method(job, Prng(mix_seed(o.seed, 0x0a7e600 + static_cast<std::uint64_t>(index))));
   draw_audit(job, Prng(mix_seed(o.seed, 0xa0d170 + static_cast<std::uint64_t>(index))));
   draw_buddies(job, Prng(mix_seed(o.seed, 0xb0dd1e + static_cast<std::uint64_t>(index))));
   draw_copies_min(job, Prng(mix_seed(o.seed, 0xc0b1e5 + static_cast<std::uint64_t>(index))));
@@ -495,7 +510,8 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_long_pipeline(o, job);
   draw_recut(o, job, Prng(mix_seed(o.seed, 0x4ec070 + static_cast<std::uint64_t>(index))));
   SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
-  return spec_of(job);
+  job.sync = effective_sync(job);
+  return job;
 }
 
 Duration SimOptions::coverage_limit() const {

@@ -179,7 +179,7 @@ void World::ask_for_more(int looks) {
   const bool in_vain = (over && cut == nullptr) || looks == 0;
   if (in_vain || job_named(tables(), more.name) != nullptr) return continued_.reset();
   if (over && coordinator_.answers()) {
-    const Steps further(sim_.options.more_rounds * more.sync.every().count());
+    const Steps further(sim_.options.more_rounds * more.sync.every.count());
     more.train.continue_from = to_string(cut->id);
     more.train.steps = cut->step + further;
     coordinator_.submit(more);

@@ -5,7 +5,8 @@
 //   config.json              LlamaConfig or GPT2Config
 //   generation_config.json   defaults for sampling
 //   tokenizer.json           the job's, where it has one (data.tokenizer_file, or of its datasets)
-//   outer.safetensors        outer momentum, flat; not with ddp, which has none
+//   outer.safetensors        outer momentum, flat; another vector of the outer optimizer is in
+//                            outer_NAME.safetensors (outer_file()); none with ddp
 //   optimizer.safetensors    the moments of the inner optimizer, flat, in the model's order
 //                            (optimizer_layout()); with train.optimizer = muon the matrices have no
 //                            second ones
@@ -31,8 +32,8 @@
 #include "base/result.h"
 #include "job/job_spec.h"
 #include "replica/checkpoint/content.h"
+#include "replica/checkpoint/safetensors.h"
 #include "trainer/compute/special_tokens.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 
@@ -79,7 +80,7 @@ class StoredModel {
   explicit StoredModel(Checkpoint head) : head_(std::move(head)) {}
 
   Checkpoint head_;  // its anchor is empty where it is mapped
-  std::optional<MappedValues> mapped_;
+  std::optional<replica::MappedValues> mapped_;
 };
 
 }  // namespace shoal::trainer

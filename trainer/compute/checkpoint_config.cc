@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "replica/checkpoint/part_file.h"
+#include "replica/checkpoint/safetensors.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -123,7 +123,8 @@ std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cu
       places.push_back({std::move(slot.name), file});
     }
   }
-  return shard_index(places, Bytes(parameter_count(model) * bytes_per_value(Precision::kFp32)));
+  return shard_index(places,
+                     Bytes(parameter_count(model) * replica::bytes_per_value(Precision::kFp32)));
 }
 
 }  // namespace shoal::trainer

@@ -2,6 +2,7 @@
 // refused.
 #include "trainer/compute/checkpoint.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -9,10 +10,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.h"
+#include "job/sync_spec_test_util.h"
+#include "replica/checkpoint/safetensors.h"
 #include "threads/file_content.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
 #include "transfer/file_writer.h"
 
 namespace shoal::trainer {
@@ -37,11 +39,16 @@ class CheckpointTest : public testing::TestWithParam<ModelFamily> {
     std::filesystem::remove_all(folder_);
   }
   CheckpointContent content() {
-    return {spec_,      {whole_model(spec_.model)},
-            0,          {JobId(7), 1, 12},
-            Steps(600), anchor_,
-            momentum_,  m_,
-            v_,         599};
+    return {spec_,
+            {whole_model(spec_.model)},
+            0,
+            {JobId(7), 1, 12},
+            Steps(600),
+            anchor_,
+            {{"momentum", momentum_}},
+            m_,
+            v_,
+            599};
   }
   // The part of one stage, with its slices of the vectors.
   CheckpointContent part(const std::vector<UnitRange>& cut, StageIndex stage) {
@@ -60,7 +67,7 @@ class CheckpointTest : public testing::TestWithParam<ModelFamily> {
             {JobId(7), 1, 12},
             Steps(600),
             slice(anchor_),
-            slice(momentum_),
+            {{"momentum", slice(momentum_)}},
             slice(m_),
             std::span<const float>(v_).subspan(first_second, seconds_of(units)),
             590 + stage};
@@ -116,6 +123,25 @@ TEST_P(CheckpointTest, MuonHasFewerSecondMoments) {
   EXPECT_EQ(read->adam_v, v_);
 }
 
+// The moments of the outer step are others than those of the inner optimizer.
+TEST_P(CheckpointTest, EveryVectorOfTheOuterOptimizerComesBack) {
+  change_sync(spec_, [](SyncSpec& sync) { sync.outer.method = OuterMethod::kAdam; });
+  CheckpointContent whole = content();
+  whole.outer = {{"adam_m", momentum_}, {"adam_v", v_}};
+  const auto written = write_checkpoint(folder_, whole);
+  ASSERT_TRUE(written.ok()) << to_string(written.error());
+  for (const char* role : {"outer/adam_m", "outer/adam_v"}) {
+    EXPECT_EQ(std::ranges::count(written->files, role, &FileEntry::role), 1) << role;
+  }
+  const auto read = read_checkpoint(folder_, 0);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->outer, (NamedVectors{{"adam_m", momentum_}, {"adam_v", v_}}));
+  EXPECT_EQ(read->adam_m, m_);
+  EXPECT_EQ(read->adam_v, v_);
+  std::filesystem::remove(folder_ / "outer_adam_v.safetensors");
+  EXPECT_FALSE(read_checkpoint(folder_, 0).ok());
+}
+
 TEST_P(CheckpointTest, RoundTrip) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
   const auto read = read_checkpoint(folder_, std::nullopt);
@@ -125,7 +151,7 @@ TEST_P(CheckpointTest, RoundTrip) {
   EXPECT_EQ(read->step, Steps(600));
   EXPECT_EQ(read->adam_step, 599);
   EXPECT_EQ(read->anchor, anchor_);
-  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(vector_of(read->outer, "momentum"), momentum_);
   EXPECT_EQ(read->adam_m, m_);
   EXPECT_EQ(read->adam_v, v_);
   const auto model = StoredModel::open(folder_);
@@ -147,7 +173,7 @@ TEST_P(CheckpointTest, TheSecondFormatIsStillRead) {
   ASSERT_TRUE(write_whole_file(folder_ / "shoal.json", json.dump()).ok());
   const std::vector<std::int64_t> flat = {std::ssize(anchor_)};
   const auto hex = [](const std::vector<float>& values) { return to_hex(digest_of(values)); };
-  ASSERT_TRUE(write_safetensors(
+  ASSERT_TRUE(replica::write_safetensors(
                   folder_ / "shoal_state.safetensors",
                   {{"outer_momentum", flat, momentum_}, {"adam_m", flat, m_}, {"adam_v", flat, v_}},
                   {{"round", "job_7/1/12"},
@@ -161,7 +187,7 @@ TEST_P(CheckpointTest, TheSecondFormatIsStillRead) {
   EXPECT_EQ(read->spec, spec_);
   EXPECT_EQ(read->adam_step, 599);
   EXPECT_EQ(read->anchor, anchor_);
-  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(vector_of(read->outer, "momentum"), momentum_);
   EXPECT_EQ(read->adam_v, v_);
   EXPECT_TRUE(StoredModel::open(folder_).ok());
 }
@@ -183,9 +209,9 @@ TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
   const auto write = [&] { return write_whole_file(folder_ / "shoal.json", json.dump()); };
   ASSERT_TRUE(write().ok());
   const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(anchor_.size())};
-  const std::vector<TensorToWrite> state = {
+  const std::vector<replica::TensorToWrite> state = {
       {"outer_momentum", flat, momentum_}, {"adam_m", flat, m_}, {"adam_v", flat, v_}};
-  ASSERT_TRUE(write_safetensors(folder_ / "shoal_state.safetensors", state, {}).ok());
+  ASSERT_TRUE(replica::write_safetensors(folder_ / "shoal_state.safetensors", state, {}).ok());
 
   const auto read = read_checkpoint(folder_, 0);
   ASSERT_TRUE(read.ok()) << to_string(read.error());
@@ -265,7 +291,7 @@ TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
   EXPECT_EQ(whole->spec, spec_);
   EXPECT_EQ(whole->cut, cut);
   EXPECT_EQ(whole->anchor, anchor_);
-  EXPECT_EQ(whole->momentum, momentum_);
+  EXPECT_EQ(vector_of(whole->outer, "momentum"), momentum_);
   EXPECT_EQ(whole->adam_v, v_);
   for (StageIndex stage = 0; stage < 3; ++stage) {
     const auto expected = part(cut, stage);
@@ -275,7 +301,7 @@ TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
       return std::equal(a.begin(), a.end(), b.begin(), b.end());
     };
     EXPECT_TRUE(same(expected.anchor, read->anchor));
-    EXPECT_TRUE(same(expected.momentum, read->momentum));
+    EXPECT_TRUE(same(expected.outer.at(0).values, vector_of(read->outer, "momentum")));
     EXPECT_TRUE(same(expected.adam_m, read->adam_m));
     EXPECT_TRUE(same(expected.adam_v, read->adam_v));
     EXPECT_EQ(read->adam_step, 590 + stage);
@@ -300,15 +326,22 @@ TEST_P(CheckpointTest, AStageOfAnotherCutIsMadeOfThePartsThatHaveItsUnits) {
       const auto read = read_units(folders[0], cut[static_cast<std::size_t>(stage)]);
       ASSERT_TRUE(read.ok()) << to_string(read.error());
       EXPECT_EQ(read->adam_step, stage == 0 ? 590 : 591) << "the larger one of its parts";
-      const CheckpointContent content{
-          spec_,          cut,          stage,        read->key,      read->step, read->anchor,
-          read->momentum, read->adam_m, read->adam_v, read->adam_step};
+      const CheckpointContent content{spec_,
+                                      cut,
+                                      stage,
+                                      read->key,
+                                      read->step,
+                                      read->anchor,
+                                      views_of(read->outer),
+                                      read->adam_m,
+                                      read->adam_v,
+                                      read->adam_step};
       ASSERT_TRUE(write_checkpoint(folders[1], content).ok());
     }
     const auto whole = read_units(folders[1], whole_model(spec_.model));
     ASSERT_TRUE(whole.ok()) << to_string(whole.error());
     EXPECT_EQ(whole->anchor, anchor_);
-    EXPECT_EQ(whole->momentum, momentum_);
+    EXPECT_EQ(vector_of(whole->outer, "momentum"), momentum_);
     EXPECT_EQ(whole->adam_m, m_);
     EXPECT_EQ(whole->adam_v, v_);
     EXPECT_EQ(whole->cut, cut) << "that of the files";
@@ -338,7 +371,7 @@ TEST_P(CheckpointTest, TheIndexNamesTheShardOfEveryTensor) {
   EXPECT_EQ(index["weight_map"][layout.front().name], "model-00001-of-00003.safetensors");
   EXPECT_EQ(index["weight_map"]["lm_head.weight"], "model-00003-of-00003.safetensors");
   for (const auto& [tensor, file] : index["weight_map"].items()) {
-    const auto shard = SafetensorsFile::open(folder_ / file.get<std::string>());
+    const auto shard = replica::SafetensorsFile::open(folder_ / file.get<std::string>());
     ASSERT_TRUE(shard.ok());
     EXPECT_TRUE(shard->has(tensor)) << tensor;
     EXPECT_EQ(shard->metadata().at("format"), "pt");

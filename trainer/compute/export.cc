@@ -2,23 +2,20 @@
 #include "trainer/compute/export.h"
 
 #include <array>
-#include <span>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/compute/checkpoint.h"
+#include "replica/checkpoint/stored_weights.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/compute/job_tokenizer.h"
-#include "trainer/compute/program_tensors.h"
-#include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
 #include "transfer/file_writer.h"
 
 namespace shoal::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+using replica::TensorToWrite;
 
 // What the libraries call the files of a tokenizer, whichever kind it is.
 constexpr std::array kTokenizerFiles = {
@@ -37,37 +34,40 @@ Status make_empty_folder(const fs::path& folder) {
                "name a new folder, or empty this one"};
 }
 
+std::int64_t bytes_of(const TensorToWrite& tensor, const ExportOptions& options) {
+  return static_cast<std::int64_t>(replica::size_in_file(tensor, options.precision));
+}
+
 // The tensors of each file, in their order.
-std::vector<std::vector<TensorToWrite>> shards_of(std::vector<TensorToWrite> tensors,
+std::vector<std::vector<TensorToWrite>> shards_of(const std::vector<TensorToWrite>& tensors,
                                                   const ExportOptions& options) {
   std::vector<std::vector<TensorToWrite>> shards;
   std::int64_t room = 0;
-  for (TensorToWrite& tensor : tensors) {
-    const auto count = static_cast<std::int64_t>(tensor.values.size());
-    const std::int64_t bytes = count * bytes_per_value(options.precision);
+  for (const TensorToWrite& tensor : tensors) {
+    const std::int64_t bytes = bytes_of(tensor, options);
     if (shards.empty() || bytes > room) {
       shards.emplace_back();
       room = options.shard_max.count();
     }
     room -= bytes;
-    shards.back().push_back(std::move(tensor));
+    shards.back().push_back(tensor);
   }
   return shards;
 }
 
-Result<Exported> write_shards(const ExportOptions& options, std::vector<TensorToWrite> tensors) {
-  const auto shards = shards_of(std::move(tensors), options);
+Result<Exported> write_shards(const ExportOptions& options,
+                              const std::vector<TensorToWrite>& tensors) {
+  const auto shards = shards_of(tensors, options);
   std::vector<TensorPlace> places;
   Exported done{shards.size(), {}};
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = model_file(static_cast<StageIndex>(i), shards.size());
     for (const TensorToWrite& tensor : shards[i]) {
-      const auto count = static_cast<std::int64_t>(tensor.values.size());
       places.push_back({tensor.name, name});
-      done.bytes += Bytes(count * bytes_per_value(options.precision));
+      done.bytes += Bytes(bytes_of(tensor, options));
     }
-    const auto written =
-        write_safetensors(options.out / name, shards[i], {{"format", "pt"}}, options.precision);
+    const auto written = replica::write_safetensors(options.out / name, shards[i],
+                                                    {{"format", "pt"}}, options.precision);
     if (!written) return written.error();
   }
   if (shards.size() == 1) return done;
@@ -133,52 +133,33 @@ Status bring_tokenizer(const ExportOptions& options) {
                         options.out);
 }
 
-// The library's own model: what the Hugging Face libraries load.
-Result<Exported> export_model(const ExportOptions& options) {
-  const auto checkpoint = StoredModel::open(options.checkpoint);
-  if (!checkpoint) return checkpoint.error();
-  if (Status s = make_empty_folder(options.out); !s) return s.error();
-  if (Status s = bring_tokenizer(options); !s) return s.error();
+// What the Hugging Face libraries read beside the tensors. Only of this library's own models: a
+// program's checkpoint has nothing that says what its tensors mean.
+Status write_configurations(const ExportOptions& options, const JobSpec& spec) {
   if (options.tokenizer.empty()) {
-    if (Status s = describe_tokenizer(options, checkpoint->spec()); !s) return s.error();
+    if (Status s = describe_tokenizer(options, spec); !s) return s;
   }
-  const auto tokens = special_tokens(options, checkpoint->spec());
+  const auto tokens = special_tokens(options, spec);
   if (!tokens) return tokens.error();
-  const ModelSpec& model = checkpoint->spec().model;
-  std::vector<TensorToWrite> tensors;
-  for (const TensorSlot& slot : parameter_layout(model, whole_model(model))) {
-    const auto values = checkpoint->values().subspan(static_cast<std::size_t>(slot.first),
-                                                     static_cast<std::size_t>(slot.count));
-    tensors.push_back({slot.name, slot.shape, values});
-  }
-  const auto done = write_shards(options, std::move(tensors));
-  if (!done) return done;
   const auto config = options.out / "config.json";
-  const std::string text = model_config(model, options.precision, *tokens);
+  const std::string text = model_config(spec.model, options.precision, *tokens);
   if (auto w = write_whole_file(config, text); !w) return w.error();
   const auto generation = options.out / "generation_config.json";
-  if (auto w = write_whole_file(generation, generation_config(*tokens)); !w) return w.error();
-  return done;
-}
-
-// A program's own model: its parameters under its names, and nothing that says what they mean.
-Result<Exported> export_program(const ExportOptions& options) {
-  const auto parameters = read_program(options.checkpoint);
-  if (!parameters) return parameters.error();
-  if (Status s = make_empty_folder(options.out); !s) return s.error();
-  if (Status s = bring_tokenizer(options); !s) return s.error();
-  const std::span<const float> values(parameters->values);
-  std::vector<TensorToWrite> tensors;
-  for (const ProgramTensor& one : parameters->tensors) {
-    tensors.push_back({one.name, one.shape, values.subspan(one.first, one.count)});
-  }
-  return write_shards(options, std::move(tensors));
+  const auto written = write_whole_file(generation, generation_config(*tokens));
+  return written ? Status() : written.error();
 }
 
 }  // namespace
 
 Result<Exported> export_checkpoint(const ExportOptions& options) {
-  return is_of_program(options.checkpoint) ? export_program(options) : export_model(options);
+  const auto stored = replica::StoredWeights::open(options.checkpoint);
+  if (!stored) return stored.error();
+  if (Status s = make_empty_folder(options.out); !s) return s.error();
+  if (Status s = bring_tokenizer(options); !s) return s.error();
+  if (!stored->is_of_program()) {
+    if (Status s = write_configurations(options, stored->spec()); !s) return s.error();
+  }
+  return write_shards(options, stored->tensors());
 }
 
 }  // namespace shoal::trainer

@@ -1,8 +1,7 @@
-// A checkpoint made into a folder that people pass on: the parameters alone, in bf16 or fp32, in
-// files of a limited size, with config.json and the tokenizer of the job or of another folder.
-// `AutoModelForCausalLM.from_pretrained` of the Hugging Face libraries loads it. Of a Python
-// program's checkpoint the parameters have the program's names, and there is no config.json. No
-// torch here.
+// Exports a checkpoint of any trainer as a folder that people pass on: weights in bf16 or fp32 and
+// the buffers of Python programs in their own types, in files of a limited size. Of this library's
+// models it also has config.json and the tokenizer of the job or of another folder:
+// `AutoModelForCausalLM.from_pretrained` of the Hugging Face libraries loads it. No torch here.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 namespace shoal::trainer {
 
 struct ExportOptions {
-  std::filesystem::path checkpoint;  // a folder of write_checkpoint(), or of a program
+  std::filesystem::path checkpoint;  // a folder with all its parts
   std::filesystem::path out;         // is created; must be empty
   Precision precision = Precision::kBf16;
   Bytes shard_max = Bytes(5'000'000'000);  // of a file's tensors; a larger tensor is alone in one
@@ -29,8 +28,8 @@ struct Exported {
   Bytes bytes;            // of their values
 };
 
-// Holds the model in memory, in fp32. kConflict when `out` is not empty; else as
-// StoredModel::open(), or what the disk says. After a failure `out` is to be deleted.
+// kConflict when `out` is not empty; else as StoredWeights::open(), or what the disk says. After a
+// failure `out` is to be deleted.
 Result<Exported> export_checkpoint(const ExportOptions& options);
 
 }  // namespace shoal::trainer

@@ -10,11 +10,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "replica/checkpoint/safetensors.h"
 #include "threads/file_content.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/initial_weights.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -42,9 +42,16 @@ class ExportTest : public testing::Test {
       std::vector<float> part(static_cast<std::size_t>(value_count(layout)));
       initialize(layout, 5, part);
       values_.insert(values_.end(), part.begin(), part.end());
-      EXPECT_TRUE(write_checkpoint(
-                      options_.checkpoint,
-                      {spec_, cut, stage, {JobId(1), 0, 5}, Steps(9), part, part, part, part, 9})
+      EXPECT_TRUE(write_checkpoint(options_.checkpoint, {spec_,
+                                                         cut,
+                                                         stage,
+                                                         {JobId(1), 0, 5},
+                                                         Steps(9),
+                                                         part,
+                                                         {{"momentum", part}},
+                                                         part,
+                                                         part,
+                                                         9})
                       .ok());
     }
   }

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "replica/checkpoint/safetensors.h"
 #include "threads/file_content.h"
 #include "trainer/compute/checkpoint_config.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {

@@ -11,10 +11,10 @@
 #include "base/check.h"
 #include "job/data_rules.h"
 #include "job/model_match.h"
+#include "replica/checkpoint/safetensors.h"
 #include "tokenizer/python_json.h"
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -49,7 +49,7 @@ class Mistakes {
   std::string told_;
 };
 
-std::string text_of(const SafetensorsFile::Shape& shape) {
+std::string text_of(const replica::SafetensorsFile::Shape& shape) {
   std::string text;
   for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
   return "[" + text + "]";
@@ -81,7 +81,7 @@ class Folder {
   Result<std::string> text(const std::string& name, std::uint64_t most) const {
     const auto fd = open_(name);
     if (!fd) return hinted(fd.error());
-    auto read = read_text(*fd, path_ + "/" + name, most);
+    auto read = replica::read_text(*fd, path_ + "/" + name, most);
     if (!read) return of_init(read.error());
     return read;
   }
@@ -92,7 +92,7 @@ class Folder {
     for (const std::string& name : *names) {
       const auto fd = open_(name);
       if (!fd) return of_init(fd.error());
-      auto file = SafetensorsFile::read_from(*fd, path_ + "/" + name);
+      auto file = replica::SafetensorsFile::read_from(*fd, path_ + "/" + name);
       if (!file) return of_init(file.error());
       for (const auto& [tensor, shape] : file->shapes()) {
         tensors_[tensor] = {files_.size(), shape};
@@ -103,7 +103,7 @@ class Folder {
   }
 
   // Null: the folder has no such tensor. Older files omit the prefix of the base model's names.
-  const SafetensorsFile::Shape* shape_of(const std::string& name) const {
+  const replica::SafetensorsFile::Shape* shape_of(const std::string& name) const {
     const auto it = tensors_.find(stored_name(name));
     return it == tensors_.end() ? nullptr : &it->second.shape;
   }
@@ -129,7 +129,7 @@ class Folder {
  private:
   struct Place {
     std::size_t file = 0;
-    SafetensorsFile::Shape shape;
+    replica::SafetensorsFile::Shape shape;
   };
 
   bool has(const char* name) const {
@@ -180,7 +180,7 @@ class Folder {
 
   std::string path_;
   const OpenWeights& open_;
-  std::vector<SafetensorsFile> files_;
+  std::vector<replica::SafetensorsFile> files_;
   std::map<std::string, Place> tensors_;
 };
 

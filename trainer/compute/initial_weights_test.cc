@@ -8,11 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "replica/checkpoint/safetensors.h"
 #include "threads/file_content.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -62,7 +62,7 @@ class InitialWeights : public testing::Test {
   void rewrite(const Change& change) {
     const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
     values_ = std::move(*read(spec_, whole_model(spec_.model)));
-    std::vector<TensorToWrite> tensors;
+    std::vector<replica::TensorToWrite> tensors;
     for (const TensorSlot& slot : layout) {
       tensors.push_back(
           {slot.name, slot.shape,
@@ -70,7 +70,7 @@ class InitialWeights : public testing::Test {
                                                    static_cast<std::size_t>(slot.count))});
     }
     change(tensors);
-    ASSERT_TRUE(write_safetensors(folder_ / "model.safetensors", tensors, {}).ok());
+    ASSERT_TRUE(replica::write_safetensors(folder_ / "model.safetensors", tensors, {}).ok());
   }
 
   fs::path folder_;
@@ -81,7 +81,7 @@ class InitialWeights : public testing::Test {
 TEST_F(InitialWeights, AreTheTensorsOfTheFile) {
   const auto flat = read(spec_, whole_model(spec_.model));
   ASSERT_TRUE(flat.ok()) << to_string(flat.error());
-  const auto file = SafetensorsFile::open(folder_ / "model.safetensors");
+  const auto file = replica::SafetensorsFile::open(folder_ / "model.safetensors");
   for (const TensorSlot& slot : parameter_layout(spec_.model, whole_model(spec_.model))) {
     std::vector<float> expected(static_cast<std::size_t>(slot.count));
     ASSERT_TRUE(file->read(slot.name, slot.shape, expected).ok());
@@ -139,10 +139,17 @@ TEST_F(InitialWeights, AShoalCheckpointOfAnotherCutIsSuchAFolder) {
     const auto part = read(spec_, cut[static_cast<std::size_t>(stage)]);
     ASSERT_TRUE(part.ok());
     together.insert(together.end(), part->begin(), part->end());
-    ASSERT_TRUE(
-        write_checkpoint(
-            folder, {old, cut, stage, {JobId(1), 0, 5}, Steps(9), *part, *part, *part, *part, 9})
-            .ok());
+    ASSERT_TRUE(write_checkpoint(folder, {old,
+                                          cut,
+                                          stage,
+                                          {JobId(1), 0, 5},
+                                          Steps(9),
+                                          *part,
+                                          {{"momentum", *part}},
+                                          *part,
+                                          *part,
+                                          9})
+                    .ok());
   }
   spec_.model.init = "hf:" + folder.string();
   const auto flat = read(spec_, whole_model(spec_.model));
@@ -186,7 +193,7 @@ TEST_F(InitialWeights, EveryFieldThatDiffersIsNamed) {
 
 TEST_F(InitialWeights, MissingExtraAndMisshapedTensorsAreNamed) {
   const std::vector<float> three(3);
-  rewrite([&](std::vector<TensorToWrite>& tensors) {
+  rewrite([&](std::vector<replica::TensorToWrite>& tensors) {
     tensors[1].name = "model.layers.9.mlp.gate_proj.weight";
     tensors[2].shape = {static_cast<std::int64_t>(tensors[2].values.size()), 1};
     tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {3}, three});
@@ -199,7 +206,7 @@ TEST_F(InitialWeights, MissingExtraAndMisshapedTensorsAreNamed) {
 }
 
 TEST_F(InitialWeights, TenAreNamedAndTheRestCounted) {
-  rewrite([](std::vector<TensorToWrite>& tensors) { tensors.resize(1); });
+  rewrite([](std::vector<replica::TensorToWrite>& tensors) { tensors.resize(1); });
   const std::string message = refusal(spec_).message;
   EXPECT_THAT(message, HasSubstr("model.layers.1.input_layernorm.weight is missing; and 10 more"));
 }
@@ -224,22 +231,23 @@ TEST_F(InitialWeights, TheSingleFileWinsOverALeftOverIndex) {
         R"({"weight_map": {"model.norm.weight": "gone.safetensors"}})");
   EXPECT_EQ(*read(spec_, whole_model(spec_.model)), *expected);
   // With the older shard, whose values are others.
-  rewrite([&](std::vector<TensorToWrite>& tensors) {
+  rewrite([&](std::vector<replica::TensorToWrite>& tensors) {
     std::string map;
-    for (const TensorToWrite& tensor : tensors) {
+    for (const replica::TensorToWrite& tensor : tensors) {
       map +=
           (map.empty() ? "\"" : ", \"") + tensor.name + "\": \"model-00001-of-00001.safetensors\"";
     }
     write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
     std::vector<float> larger = values_;
     for (float& value : larger) value *= 250;
-    std::vector<TensorToWrite> old = tensors;
+    std::vector<replica::TensorToWrite> old = tensors;
     std::size_t first = 0;
-    for (TensorToWrite& tensor : old) {
+    for (replica::TensorToWrite& tensor : old) {
       tensor.values = std::span<const float>(larger).subspan(first, tensor.values.size());
       first += tensor.values.size();
     }
-    ASSERT_TRUE(write_safetensors(folder_ / "model-00001-of-00001.safetensors", old, {}).ok());
+    ASSERT_TRUE(
+        replica::write_safetensors(folder_ / "model-00001-of-00001.safetensors", old, {}).ok());
   });
   EXPECT_EQ(*read(spec_, whole_model(spec_.model)), *expected);
   fs::remove(folder_ / "model.safetensors");

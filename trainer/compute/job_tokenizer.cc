@@ -3,7 +3,7 @@
 
 #include <system_error>
 
-#include "trainer/plain/safetensors.h"
+#include "replica/checkpoint/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -42,7 +42,7 @@ Result<std::unique_ptr<tokenizer::TextTokenizer>> parse_fitting(const std::strin
 Result<std::string> of_file(const std::string& path, const data::DataRoots& roots) {
   const auto fd = roots.open(path);
   if (!fd) return of_field(fd.error());
-  auto content = read_text(*fd, path, tokenizer::kFileBytesMax);
+  auto content = replica::read_text(*fd, path, tokenizer::kFileBytesMax);
   if (!content) return of_field(content.error());
   if (!content->empty()) return content;
   return Error{Code::kValidation, path + " is empty", kField, "name a tokenizer.json"};

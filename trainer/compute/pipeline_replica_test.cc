@@ -312,7 +312,7 @@ TEST_F(PipelineReplicaTest, StagesOfAnotherCutLoadTheSameParameters) {
     };
     EXPECT_EQ(loaded.value_count, static_cast<std::int64_t>(count));
     EXPECT_EQ(loaded.anchor, part(stored->anchor));
-    EXPECT_EQ(loaded.momentum, part(stored->momentum));
+    EXPECT_EQ(loaded.momentum, part(vector_of(stored->outer, "momentum")));
     first += count;
   }
   EXPECT_EQ(first, stored->anchor.size());

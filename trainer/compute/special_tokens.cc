@@ -6,8 +6,8 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 
+#include "replica/checkpoint/safetensors.h"
 #include "tokenizer/python_json.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -127,7 +127,7 @@ Result<SpecialTokens> special_tokens_of(const std::filesystem::path& folder,
   const auto read = [&](const std::string& name, std::uint64_t most) -> Result<std::string> {
     const std::filesystem::path path = folder / name;
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0) return read_text(fd, path, most);
+    if (fd >= 0) return replica::read_text(fd, path, most);
     return Error{Code::kNotFound, path.string() + " cannot be opened", "", ""};
   };
   return special_tokens_of(read, folder.string(), vocabulary);

@@ -146,7 +146,7 @@ Result<SpecialTokens> tokens_of_init(const JobSpec& spec, const data::DataRoots&
     const std::string path = *folder + "/" + name;
     const auto fd = roots.open(path);
     if (!fd) return fd.error();
-    return read_text(*fd, path, most);
+    return replica::read_text(*fd, path, most);
   };
   return special_tokens_of(read, *folder, spec.model.vocab);
 }

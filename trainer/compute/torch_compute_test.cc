@@ -9,12 +9,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "replica/checkpoint/safetensors.h"
 #include "threads/file_content.h"
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/model/tiny_job_test_util.h"
 #include "trainer/plain/data.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -55,7 +55,7 @@ TEST_F(TorchComputeTest, ItBeginsFromWeightsOfAFolder) {
   const auto compute = make({whole_model(spec_.model)}, 0);
   ASSERT_FALSE(failure_) << failure_->detail;
   ASSERT_FALSE(compute->seed({}));
-  const auto file = SafetensorsFile::open(folder / "golden.safetensors");
+  const auto file = replica::SafetensorsFile::open(folder / "golden.safetensors");
   std::vector<float> tokens(2 * 12), logits(2 * 12 * 256), ours;
   ASSERT_TRUE(file->read("tokens", {2, 12}, tokens).ok());
   ASSERT_TRUE(file->read("logits", {2, 12, 256}, logits).ok());
@@ -83,7 +83,8 @@ TEST_F(TorchComputeTest, ItsCheckpointsNameTheEndOfTextOfItsTokenizer) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "special_tokens_checkpoint";
   const std::vector<UnitRange> cut = {whole_model(spec_.model)};
   const auto written = host_.write_checkpoint(
-      folder, {spec_, cut, 0, {JobId(1), 0, 5}, Steps(9), zeros, zeros, zeros, zeros, 9});
+      folder,
+      {spec_, cut, 0, {JobId(1), 0, 5}, Steps(9), zeros, {{"momentum", zeros}}, zeros, zeros, 9});
   ASSERT_TRUE(written.ok()) << to_string(written.error());
   for (const char* file : {"config.json", "generation_config.json"}) {
     const auto json = nlohmann::json::parse(file_content(folder / file).value());

@@ -189,7 +189,7 @@ class WorkerTest : public testing::Test {
     plan.value_count = values;
     plan.members = {{replica_, "", 32, 1, 0, values}};
     plan.time_limit = seconds(60);
-    const bool sharded = spec_.sync.outer_state() == shoal::OuterState::kSharded;
+    const bool sharded = spec_.sync.outer_state == shoal::OuterState::kSharded;
     if (sharded) plan.owner_step = OwnerStep{{0.7, 0.9}, holders_};
     return plan;
   }

@@ -1,6 +1,6 @@
 // Rounds of other kinds through the real worker and learner: fragments and overlap, vectors on a
 // device, asynchronous rounds.
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "trainer/compute/worker_rig_test_util.h"
 
 namespace shoal::trainer {
@@ -10,7 +10,7 @@ class StreamingWorkerTest : public WorkerTest {
  protected:
   explicit StreamingWorkerTest(bool on_device = false) : WorkerTest(on_device) {
     spec_.model.layers = 2;
-    change_sync(spec_, [](SyncOptions& sync) {
+    change_sync(spec_, [](SyncSpec& sync) {
       sync.every = Steps(8);
       sync.codec = CodecKind::kFp32;
     });
@@ -32,7 +32,7 @@ class StreamingWorkerTest : public WorkerTest {
 };
 
 TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.fragments = 2; });
   const Loaded loaded = load_from_seed();
   ASSERT_EQ(loaded.fragments.size(), 2u);
   EXPECT_EQ(loaded.fragments[0] + loaded.fragments[1], loaded.value_count);
@@ -68,7 +68,7 @@ TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
 }
 
 TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.fragments = 2; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.fragments = 2; });
   const Loaded loaded = load_from_seed();
   tell_replica(OpenRound{key(1), Steps(0), Steps(4), {{0, 8}}, 1});
   hear<FromReplica<RoundReport>>();
@@ -81,7 +81,7 @@ TEST_F(StreamingWorkerTest, APlanForAnotherFragmentFailsByName) {
 }
 
 TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
-  change_sync(spec_, [](SyncOptions& sync) {
+  change_sync(spec_, [](SyncSpec& sync) {
     sync.overlap_steps = Steps(2);
     sync.blend = 0.5;
   });
@@ -104,7 +104,7 @@ TEST_F(StreamingWorkerTest, TrainsOnBehindTheBoundaryAndCountsEveryTokenOnce) {
 struct ThreeRounds : StreamingWorkerTest {
   ThreeRounds(bool on_device, std::int64_t fragments, std::int64_t overlap)
       : StreamingWorkerTest(on_device) {
-    change_sync(spec_, [&](SyncOptions& sync) {
+    change_sync(spec_, [&](SyncSpec& sync) {
       sync.fragments = fragments;
       sync.overlap_steps = Steps(overlap);
       sync.blend = overlap > 0 ? 0.25 : 0;
@@ -127,10 +127,10 @@ struct ThreeRounds : StreamingWorkerTest {
   }
   void TestBody() override {}
   OpenRound opening(RoundNumber round) {
-    const std::int64_t length = 8 / spec_.sync.fragments(), overlap = spec_.sync.overlap_steps().n;
+    const std::int64_t length = 8 / spec_.sync.fragments, overlap = spec_.sync.overlap_steps.n;
     const std::int64_t from = (round - 1) * length, to = round * length;
-    const auto fragment = spec_.sync.fragments() > 1
-                              ? static_cast<std::int32_t>((round - 1) % spec_.sync.fragments()) + 1
+    const auto fragment = spec_.sync.fragments > 1
+                              ? static_cast<std::int32_t>((round - 1) % spec_.sync.fragments) + 1
                               : 0;
     return {key(round), Steps(from), Steps(to), {{2 * from, 2 * (to + overlap - from)}}, fragment};
   }
@@ -157,7 +157,7 @@ TEST(DeviceWorker, RoundsHaveTheBitsOfTheHost) {
 class EagerWorkerTest : public StreamingWorkerTest {
  protected:
   EagerWorkerTest() {
-    change_sync(spec_, [](SyncOptions& sync) {
+    change_sync(spec_, [](SyncSpec& sync) {
       sync.overlap_steps = Steps(2);
       sync.eager = true;
     });
@@ -225,13 +225,13 @@ TEST_F(DeviceWorkerTest, ARingIsReducedOnTheHost) {
 }
 
 TEST_F(DeviceWorkerTest, JobsThatDoNotSuitStayOnTheHost) {
-  spec_.sync = {DdpSync{}};
+  spec_.sync = sync_of(shoal::SyncAlgorithm::kDdp);
   load_from_seed();
   EXPECT_EQ(accelerator_.held, 0);
 }
 
 TEST_F(DeviceWorkerTest, EagerUpdatesAreComputedOnTheHost) {
-  change_sync(spec_, [](SyncOptions& sync) {
+  change_sync(spec_, [](SyncSpec& sync) {
     sync.overlap_steps = Steps(1);
     sync.eager = true;
   });
@@ -255,7 +255,7 @@ TEST_F(DeviceWorkerTest, ADeviceThatFailsAtTheBoundaryReportsNothing) {
 class AsyncWorkerTest : public WorkerTest {
  protected:
   AsyncWorkerTest() {
-    change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
+    change_sync(spec_, [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
     node_.others = 0.01f;
   }
   // Round 1 is committed without this replica, which continues with `lease` for round 2.

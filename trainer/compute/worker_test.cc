@@ -2,7 +2,7 @@
 // checkpoint, resume, join, and the refusals. Other kinds of rounds: worker_rounds_test.cc.
 #include <sys/stat.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "trainer/compute/worker_rig_test_util.h"
 #include "trainer/plain/data.h"
 
@@ -48,7 +48,7 @@ TEST_F(WorkerTest, ABlockThatCannotBeMeasuredHasAnError) {
 }
 
 TEST_F(WorkerTest, AlgorithmNoneAdoptsTheLocalParameters) {
-  change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kNone; });
+  change_sync(spec_, [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kNone; });
   const Loaded loaded = load_from_seed();
   train_four_steps();
   tell_replica(plan(1, loaded.value_count));
@@ -165,7 +165,7 @@ replica::OuterState source_state(const JobSpec& spec) {
   replica::OuterState source;
   source.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec).model)),
                        0.5f);
-  source.momentum.assign(source.anchor.size(), 0.25f);
+  source.vectors = {{"momentum", std::vector<float>(source.anchor.size(), 0.25f)}};
   return source;
 }
 
@@ -264,7 +264,7 @@ TEST_F(WorkerTest, WhatItWasToldNotToTrainIsUnused) {
 // Alone it keeps all momentum; what a plan says that another one keeps is fetched before the
 // reduce, and a checkpoint has all of it, wherever it is kept.
 TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
-  change_sync(spec_, [&](SyncOptions& sync) { sync.outer_state = shoal::OuterState::kSharded; });
+  change_sync(spec_, [&](SyncSpec& sync) { sync.outer_state = shoal::OuterState::kSharded; });
   const Loaded loaded = load_from_seed();
   EXPECT_EQ(loaded.momentum, Digest());
   const std::int64_t n = loaded.value_count, half = n / 2;
@@ -286,8 +286,9 @@ TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
   hear<CheckpointReady>();
   const auto written = read_checkpoint(folder, std::nullopt);
   ASSERT_TRUE(written) << to_string(written.error());
-  EXPECT_EQ(written->momentum.back(), 0.25f);
-  EXPECT_NE(written->momentum.front(), 0.25f);
+  const std::vector<float>& momentum = vector_of(written->outer, "momentum");
+  EXPECT_EQ(momentum.back(), 0.25f);
+  EXPECT_NE(momentum.front(), 0.25f);
 
   auto resume = load(2, SourceKind::kCheckpoint, 2);
   resume.checkpoint_folder = folder.string();
@@ -298,13 +299,13 @@ TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
     kept.assign(values.begin(), values.end());
   };
   EXPECT_TRUE(state_server_.serve_momentum(ReplicaId(2), key(2), {0, n}, take).ok());
-  EXPECT_EQ(kept, written->momentum);
+  EXPECT_EQ(kept, momentum);
   EXPECT_FALSE(state_server_.serve_momentum(ReplicaId(2), key(2), {1, n}, take).ok());
   EXPECT_FALSE(state_server_.serve_momentum(ReplicaId(2), key(1), {0, n}, take).ok());
 }
 
 TEST_F(WorkerTest, AReduceWaitsForNoMomentumThatIsGone) {
-  change_sync(spec_, [&](SyncOptions& sync) { sync.outer_state = shoal::OuterState::kSharded; });
+  change_sync(spec_, [&](SyncSpec& sync) { sync.outer_state = shoal::OuterState::kSharded; });
   const Loaded loaded = load_from_seed();
   train_four_steps();
   holders_ = {{ReplicaId(7), "", 0, loaded.value_count}};
@@ -325,7 +326,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(2)}, folder.string()});
   hear<CheckpointReady>();
   const replica::OuterState held = *state_server_.published();
-  EXPECT_TRUE(held.momentum.empty());
+  EXPECT_TRUE(held.shares_adam());
   EXPECT_EQ(replica::digests_of(held).momentum, applied.momentum);
 
   auto resume = load(2, SourceKind::kCheckpoint, 2);
@@ -347,7 +348,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
 TEST_F(WorkerTest, AReplicaWhoseMemoryHasChangedWritesNoCheckpoint) {
   const Loaded loaded = load_from_seed();
   run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
-  const_cast<float&>(state_server_.published()->momentum[3]) += 1;
+  const_cast<float&>(vector_of(state_server_.published()->vectors, "momentum")[3]) += 1;
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_flipped";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
   const auto failed = hear<ReplicaFailed>();

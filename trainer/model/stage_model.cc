@@ -37,7 +37,7 @@ void use_threads(int threads) {
   set_blas_threads(threads);
 }
 
-bool is_ddp(const JobSpec& spec) { return spec.sync.algorithm() == SyncAlgorithm::kDdp; }
+bool is_ddp(const JobSpec& spec) { return spec.sync.algorithm == SyncAlgorithm::kDdp; }
 
 InnerOptimizer make_optimizer(const JobSpec& spec, Model& model) {
   const torch::TensorOptions device = model.flat().options();

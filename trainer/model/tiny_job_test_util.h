@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 #include "job/job_spec.h"
 
 namespace shoal::trainer {

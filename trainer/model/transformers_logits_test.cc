@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "replica/checkpoint/safetensors.h"
 #include "trainer/model/model.h"
-#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -45,12 +45,12 @@ ModelSpec qwen2() {
   return model;
 }
 
-std::vector<SafetensorsFile> weight_files(const std::filesystem::path& folder) {
-  std::vector<SafetensorsFile> files;
+std::vector<replica::SafetensorsFile> weight_files(const std::filesystem::path& folder) {
+  std::vector<replica::SafetensorsFile> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (!entry.path().filename().string().starts_with("model")) continue;
     if (entry.path().extension() != ".safetensors") continue;
-    auto file = SafetensorsFile::open(entry.path());
+    auto file = replica::SafetensorsFile::open(entry.path());
     EXPECT_TRUE(file.ok()) << to_string(file.error());
     if (file) files.push_back(std::move(*file));
   }
@@ -61,9 +61,9 @@ void read_weights(const std::filesystem::path& folder, Model& model) {
   const auto files = weight_files(folder);
   for (const TensorSlot& slot : model.layout()) {
     std::vector<float> values(static_cast<std::size_t>(slot.count));
-    const auto file = std::find_if(files.begin(), files.end(), [&](const SafetensorsFile& each) {
-      return each.has(slot.name);
-    });
+    const auto file =
+        std::find_if(files.begin(), files.end(),
+                     [&](const replica::SafetensorsFile& each) { return each.has(slot.name); });
     ASSERT_NE(file, files.end()) << slot.name;
     const Status read = file->read(slot.name, slot.shape, values);
     ASSERT_TRUE(read.ok()) << to_string(read.error());
@@ -73,7 +73,7 @@ void read_weights(const std::filesystem::path& folder, Model& model) {
   }
 }
 
-torch::Tensor golden(const SafetensorsFile& file, const char* name,
+torch::Tensor golden(const replica::SafetensorsFile& file, const char* name,
                      const std::vector<std::int64_t>& shape) {
   auto out = torch::empty(shape);
   const Status read =
@@ -92,7 +92,7 @@ TEST_P(TransformersLogits, AreOurs) {
   spec = with_derived_fields(spec);
   Model model(spec.model, whole_model(spec.model), Precision::kFp32, torch::kCPU);
   read_weights(folder, model);
-  const auto file = SafetensorsFile::open(folder / "golden.safetensors");
+  const auto file = replica::SafetensorsFile::open(folder / "golden.safetensors");
   ASSERT_TRUE(file.ok()) << to_string(file.error());
   const auto tokens = golden(*file, "tokens", {2, 12}).to(torch::kInt64);
   const auto expected = golden(*file, "logits", {2, 12, 256});

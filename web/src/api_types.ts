@@ -22,6 +22,7 @@ export interface Problem {
 export interface JobSpec {
   [key: string]: SpecValue;
   name: string;
+  description: string;
   model: {
     [key: string]: SpecValue;
     family: 'llama' | 'gpt2';
@@ -95,6 +96,10 @@ export interface JobSpec {
       [key: string]: SpecValue;
       lr: number;
       momentum: number;
+      method: 'nesterov' | 'sgd' | 'adam';
+      beta1: number;
+      beta2: number;
+      eps: number;
     };
   };
   swarm: {
@@ -180,6 +185,7 @@ export interface Job {
   spec: JobSpec;
   status: JobStatus;
   owner?: string;
+  description?: string;
 }
 
 export interface DryRun {

@@ -12,7 +12,7 @@ namespace shoal::coordinator {
 namespace {
 
 bool shards(const JobRecord& job) {
-  return job.spec.sync.outer_state() == OuterState::kSharded && job.committed_round > 0;
+  return job.spec.sync.outer_state == OuterState::kSharded && job.committed_round > 0;
 }
 
 RoundKey committed_key(const JobRecord& job) { return {job.id, job.epoch, job.committed_round}; }

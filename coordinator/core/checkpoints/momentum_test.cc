@@ -9,7 +9,7 @@
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/round_facts.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::coordinator {
@@ -20,7 +20,7 @@ using testing::IsEmpty;
 struct Sharded : Rig {
   explicit Sharded(std::size_t members) {
     JobSpec spec = small_job();
-    change_sync(spec, [](SyncOptions& sync) {
+    change_sync(spec, [](SyncSpec& sync) {
       sync.outer_state = OuterState::kSharded;
       sync.outer = {0.6, 0.8};
     });
@@ -104,7 +104,7 @@ TEST(Momentum, PartsStayWhileTheMembersDo) {
   s.commit_all(1);
   const ReducePlan first = s.plan(0);
   ASSERT_TRUE(first.owner_step);
-  EXPECT_EQ(first.owner_step->outer, (OuterSpec{0.6, 0.8}));
+  EXPECT_EQ(first.owner_step->outer, (OwnerTerms{0.6, 0.8}));
   EXPECT_THAT(first.owner_step->holders, IsEmpty()) << "all momentum is zero";
   s.report_lines(2);
   const ReducePlan second = s.plan(0);

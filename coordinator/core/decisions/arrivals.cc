@@ -19,10 +19,10 @@ Arrived count_arrivals(Steps from_step, std::int64_t carried_steps, const Arriva
 
 outer_opt::DelayedTerms terms_of(const JobSpec& spec, double share, Steps from_step,
                                  Steps to_step) {
-  SHOAL_CHECK(to_step >= from_step && spec.sync.every() > Steps(0));
+  SHOAL_CHECK(to_step >= from_step && spec.sync.every > Steps(0));
   const auto renewals = static_cast<double>((to_step - from_step).count()) /
-                        static_cast<double>(spec.sync.every().count());
-  return outer_opt::delayed_terms(share, spec.sync.outer().momentum, renewals);
+                        static_cast<double>(spec.sync.every.count());
+  return outer_opt::delayed_terms(share, spec.sync.outer.momentum, renewals);
 }
 
 }  // namespace shoal::coordinator

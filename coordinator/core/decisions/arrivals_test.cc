@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -16,7 +16,7 @@ TEST(Arrivals, NContributionsAreOneRoundOfEverybody) {
   double kept = 1;
   JobSpec spec;
   spec.train.steps = Steps(1000);
-  change_sync(spec, [](SyncOptions& sync) { sync.every = Steps(50); });
+  change_sync(spec, [](SyncSpec& sync) { sync.every = Steps(50); });
   for (int round = 1; round <= 12; ++round) {
     const Arrived arrived = count_arrivals(at, carried, {3, 1, 50});
     EXPECT_DOUBLE_EQ(arrived.share, 1.0 / 3);
@@ -25,15 +25,15 @@ TEST(Arrivals, NContributionsAreOneRoundOfEverybody) {
     EXPECT_EQ(at.count() * 3 + carried, 50 * round);
   }
   EXPECT_EQ(at, Steps(200));
-  EXPECT_NEAR(kept, std::pow(spec.sync.outer().momentum, 4), 1e-12);
+  EXPECT_NEAR(kept, std::pow(spec.sync.outer.momentum, 4), 1e-12);
 }
 
 TEST(Arrivals, ARoundOfEverybodyIsOneRenewal) {
   JobSpec spec;
-  change_sync(spec, [](SyncOptions& sync) { sync.every = Steps(50); });
+  change_sync(spec, [](SyncSpec& sync) { sync.every = Steps(50); });
   const outer_opt::DelayedTerms terms = terms_of(spec, 1, Steps(100), Steps(150));
-  EXPECT_EQ(terms.decay, spec.sync.outer().momentum);
-  EXPECT_EQ(terms.push, spec.sync.outer().momentum);
+  EXPECT_EQ(terms.decay, spec.sync.outer.momentum);
+  EXPECT_EQ(terms.push, spec.sync.outer.momentum);
   EXPECT_EQ(terms_of(spec, 1, Steps(100), Steps(100)).push, 0);
 }
 

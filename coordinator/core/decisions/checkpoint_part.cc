@@ -31,7 +31,9 @@ std::vector<std::string> names_wanted(const PartToCheck& part) {
 
 std::vector<std::string> roles_wanted(const JobSpec& spec) {
   std::vector<std::string> roles{"part", "weights"};
-  if (spec.sync.algorithm() != SyncAlgorithm::kDdp) roles.push_back("outer/momentum");
+  for (const std::string_view vector : outer_vectors(spec.sync)) {
+    roles.push_back("outer/" + std::string(vector));
+  }
   return roles;
 }
 

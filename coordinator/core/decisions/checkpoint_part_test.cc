@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -82,6 +82,16 @@ TEST(CheckpointPart, WithRolesIsKnownByThem) {
   part.files[3].role = "part";
   part.files[2].role = "";
   EXPECT_EQ(part.verdict(), (PartVerdict{PartProblem::kWithoutRole, "c"}));
+}
+
+TEST(CheckpointPart, HasEveryVectorOfTheOuterOptimizer) {
+  Part part;
+  part.spec.sync.outer.method = OuterMethod::kAdam;
+  part.files = {file("a", "weights"), file("b", "outer/adam_m"), file("c", "part")};
+  part.anchor = kAnchor;
+  EXPECT_EQ(part.verdict(), (PartVerdict{PartProblem::kMissing, "outer/adam_v"}));
+  part.files.push_back(file("d", "outer/adam_v"));
+  EXPECT_EQ(part.verdict(), PartVerdict());
 }
 
 TEST(CheckpointPart, OfDdpHasNoMomentum) {

@@ -132,8 +132,8 @@ bool is_full(const swarm::RebalanceView& view, std::int64_t most) {
 // A round by time ends after the step that it is in, and never outlasts the job.
 double round_seconds(const JobSpec& spec, double step_s) {
   const double by_steps = step_s * static_cast<double>(outer_opt::round_length(spec.sync).count());
-  if (spec.sync.every_s() == 0) return by_steps;
-  return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s())));
+  if (spec.sync.every_s == 0) return by_steps;
+  return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s)));
 }
 
 PlannedDevice planned(const FreeDevice& device, double mean) {
@@ -396,10 +396,7 @@ void add_replicas(const PlacementInput& input, const std::vector<double>& gflops
     const auto known = std::find(devices.begin(), devices.end(), device);
     placements.push_back({static_cast<std::int32_t>(known - devices.begin()), replica.stage, 1});
     const double speed = speed_of(gflops[i], mean) * replica.availability;
-    if (known == devices.end()) {
-      devices.push_back(device);
-      speeds.push_back(speed);
-    }
+    if (known == devices.end()) devices.push_back(device), speeds.push_back(speed);
     double& of_device = speeds[static_cast<std::size_t>(placements.back().agent)];
     of_device = std::min(of_device, speed);
     view.replicas.push_back({.id = replica.id,
@@ -564,7 +561,7 @@ void keep_within_quota(PlacementInput& input, std::int64_t held, Bytes needed) {
 }
 
 std::int64_t max_replicas(const JobSpec& spec) {
-  return spec.sync.algorithm() == SyncAlgorithm::kNone ? 1 : spec.swarm.max_replicas;
+  return spec.sync.algorithm == SyncAlgorithm::kNone ? 1 : spec.swarm.max_replicas;
 }
 
 std::vector<UnitRange> whole_model(const JobSpec& spec) {

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
@@ -85,7 +85,7 @@ TEST(OneStage, KeepsToTheMaximum) {
   input.live.push_back({.id = ReplicaId(2)});
   EXPECT_EQ(decide_placement(input).reason, PlacementReason::kComplete);
   input.spec.swarm.max_replicas = 0;
-  change_sync(input.spec, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kNone; });
+  change_sync(input.spec, [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kNone; });
   EXPECT_EQ(decide_placement(input).reason, PlacementReason::kComplete);
 }
 
@@ -126,7 +126,7 @@ TEST(OneStage, TheSlowestSetsTheStep) {
   EXPECT_DOUBLE_EQ(forecast.round_s, 50 * forecast.step_s);
   auto timed = input;
   timed.spec.train.steps = Steps(1'000'000'000);
-  change_sync(timed.spec, [](SyncOptions& sync) { sync.every_s = 600; });
+  change_sync(timed.spec, [](SyncSpec& sync) { sync.every_s = 600; });
   EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 600);
   timed.spec.train.steps = Steps(2);
   timed.spec = with_derived_fields(timed.spec);

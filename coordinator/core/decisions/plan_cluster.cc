@@ -48,21 +48,21 @@ double bytes_of_value(CodecKind kind) {
 
 // Rounds by time have as many steps as fit, so that their average costs next to nothing.
 swarm::Averaging averaging_of(const SyncSpec& sync) {
-  if (sync.algorithm() == SyncAlgorithm::kNone) return {};
+  if (sync.algorithm == SyncAlgorithm::kNone) return {};
   swarm::Averaging averaging;
-  averaging.bytes_per_value = bytes_of_value(sync.codec());
-  averaging.steps = sync.every_s() > 0 ? kNeverAveraged
-                                       : static_cast<double>(outer_opt::round_length(sync).count());
-  averaging.steps_behind = static_cast<double>(sync.overlap_steps().count());
-  averaging.share = 1.0 / static_cast<double>(std::max<std::int64_t>(1, sync.options().fragments));
+  averaging.bytes_per_value = bytes_of_value(sync.codec);
+  averaging.steps = sync.every_s > 0 ? kNeverAveraged
+                                     : static_cast<double>(outer_opt::round_length(sync).count());
+  averaging.steps_behind = static_cast<double>(sync.overlap_steps.count());
+  averaging.share = 1.0 / static_cast<double>(std::max<std::int64_t>(1, sync.fragments));
   return averaging;
 }
 
 }  // namespace
 
 bool has_equal_steps(const JobSpec& spec) {
-  return spec.sync.balance() == Balance::kEqual && spec.sync.every_s() == 0 &&
-         spec.sync.algorithm() != SyncAlgorithm::kAsync;
+  return spec.sync.balance == Balance::kEqual && spec.sync.every_s == 0 &&
+         spec.sync.algorithm != SyncAlgorithm::kAsync;
 }
 
 swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>& devices,

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -89,7 +89,7 @@ TEST(PlanCluster, TheHostsOfASiteShareItsUplink) {
 
 TEST(PlanCluster, AveragingIsThatOfTheJob) {
   JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.every = Steps(60), sync.fragments = 3, sync.overlap_steps = Steps(5);
     sync.codec = CodecKind::kFp32;
   });

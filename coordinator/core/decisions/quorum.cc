@@ -131,9 +131,8 @@ QuorumDecision judge_reports(const QuorumInput& input, const Options& options) {
 }  // namespace
 
 std::int64_t enough_reports(const SyncSpec& sync, std::int64_t trainers) {
-  const auto* async = std::get_if<AsyncSync>(&sync.method);
-  if (async == nullptr) return 0;
-  return std::min(async->quorum > 0 ? async->quorum : (trainers + 1) / 2, trainers);
+  if (sync.algorithm != SyncAlgorithm::kAsync) return 0;
+  return std::min(sync.quorum > 0 ? sync.quorum : (trainers + 1) / 2, trainers);
 }
 
 QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {

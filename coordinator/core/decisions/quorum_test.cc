@@ -187,11 +187,11 @@ TEST(Quorum, WithFewerThanEnoughStragglersAreClosedAsEver) {
 
 TEST(Quorum, HalfOfTheReplicasAreEnoughUnlessTheJobSaysOtherwise) {
   EXPECT_EQ(enough_reports(SyncSpec(), 4), 0);
-  SyncSpec sync{AsyncSync{}};
+  SyncSpec sync{.algorithm = SyncAlgorithm::kAsync};
   EXPECT_EQ(enough_reports(sync, 4), 2);
   EXPECT_EQ(enough_reports(sync, 5), 3);
   EXPECT_EQ(enough_reports(sync, 1), 1);
-  sync.method = AsyncSync{.quorum = 3};
+  sync.quorum = 3;
   EXPECT_EQ(enough_reports(sync, 8), 3);
   EXPECT_EQ(enough_reports(sync, 2), 2);
 }

@@ -64,8 +64,7 @@ StageRates stage_rates(const std::vector<PlacedReplica>& live,
   }
   for (std::size_t i = 0; i < live.size(); ++i) {
     const double share = rates.efficiency[static_cast<std::size_t>(live[i].stage)];
-    rates.gflops.push_back(seen[i].now > 0 ? seen[i].now / share
-                                             : live[i].gflops * seen[i].kept);
+    rates.gflops.push_back(seen[i].now > 0 ? seen[i].now / share : live[i].gflops * seen[i].kept);
   }
   return rates;
 }

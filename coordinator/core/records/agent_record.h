@@ -75,12 +75,9 @@ struct HealthRecord {
 };
 constexpr auto fields_of(Of<HealthRecord>) {
   using T = HealthRecord;
-  return fields(
-      field<&T::violations>("violations"), field<&T::last_violation_at>("last_violation_at"),
-      field<&T::violation_reason>("violation_reason"), field<&T::quarantines>("quarantines"),
-      field<&T::quarantined_until>("quarantined_until"));
+  return fields<&T::violations, &T::last_violation_at, &T::violation_reason, &T::quarantines,
+                &T::quarantined_until>();
 }
-static_assert(lists_every_field<HealthRecord>());
 
 // kMemory: the device ran out of memory with a replica that, together with those on the same
 // device, needs `needed` (state/health_record.h). kFailing: its replicas failed again and again
@@ -131,13 +128,11 @@ struct DeviceRefusal {
 };
 constexpr auto fields_of(Of<DeviceRefusal>) {
   using T = DeviceRefusal;
-  return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"), field<&T::at>("at"),
-                field<&T::code>("code", added_later()), field<&T::kind>("kind", added_later()),
-                field<&T::uuid>("uuid", added_later()), field<&T::job>("job", added_later()),
-                field<&T::reasons>("reasons", added_later()),
-                field<&T::fault>("fault", added_later()));
+  return fields(field<&T::device>(), field<&T::needed>("needed_bytes"), field<&T::at>(),
+                field<&T::code>(added_later()), field<&T::kind>(added_later()),
+                field<&T::uuid>(added_later()), field<&T::job>(added_later()),
+                field<&T::reasons>(added_later()), field<&T::fault>(added_later()));
 }
-static_assert(lists_every_field<DeviceRefusal>());
 
 // How long it was here, and how often it went.
 struct Uptime {
@@ -148,10 +143,8 @@ struct Uptime {
 };
 constexpr auto fields_of(Of<Uptime>) {
   using T = Uptime;
-  return fields(field<&T::since>("present_since"), field<&T::present_s>("present_s"),
-                field<&T::losses>("losses"));
+  return fields(field<&T::since>("present_since"), field<&T::present_s>(), field<&T::losses>());
 }
-static_assert(lists_every_field<Uptime>());
 
 inline constexpr std::size_t kBlocksPerDeviceMax = 16;
 
@@ -167,10 +160,9 @@ struct MeasuredBlock {
 };
 constexpr auto fields_of(Of<MeasuredBlock>) {
   using T = MeasuredBlock;
-  return fields(field<&T::device>("device"), field<&T::uuid>("uuid"), field<&T::shape>("shape"),
-                field<&T::times>("times", flat()), field<&T::at>("at"));
+  return fields(field<&T::device>(), field<&T::uuid>(), field<&T::shape>(),
+                field<&T::times>(flat()), field<&T::at>());
 }
-static_assert(lists_every_field<MeasuredBlock>());
 
 // The line of the agent's host, as the coordinator measured it over the agent's stream
 // (replicas/line_probes.h). Lower bounds of what it carries, if the coordinator's own line is the
@@ -185,10 +177,8 @@ struct HostLine {
 constexpr auto fields_of(Of<HostLine>) {
   using T = HostLine;
   return fields(field<&T::up>("up_bytes_per_s"), field<&T::down>("down_bytes_per_s"),
-                field<&T::round_trip>("round_trip"), field<&T::at_least>("at_least"),
-                field<&T::measured_at>("measured_at"));
+                field<&T::round_trip>(), field<&T::at_least>(), field<&T::measured_at>());
 }
-static_assert(lists_every_field<HostLine>());
 
 struct AgentRecord {
   AgentId id;
@@ -211,17 +201,13 @@ struct AgentRecord {
 };
 constexpr auto fields_of(Of<AgentRecord>) {
   using T = AgentRecord;
-  return fields(field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
-                field<&T::version>("version"), field<&T::host>("host"), field<&T::relay>("relay"),
-                field<&T::incarnation>("incarnation"), field<&T::state>("state"),
-                field<&T::gone>("gone"), field<&T::cordoned>("cordoned"),
-                field<&T::devices>("devices"), field<&T::labels>("labels"),
-                field<&T::joined_at>("joined_at"), field<&T::updated_at>("updated_at"),
-                field<&T::health_record>("health_record", flat()), field<&T::refusals>("refusals"),
-                field<&T::uptime>("uptime", flat()), field<&T::programs>("programs", flat()),
-                field<&T::blocks>("blocks"), field<&T::line>("line", flat("line_")));
+  return fields(field<&T::id>(), field<&T::uid>(), field<&T::name>(), field<&T::version>(),
+                field<&T::host>(), field<&T::relay>(), field<&T::incarnation>(), field<&T::state>(),
+                field<&T::gone>(), field<&T::cordoned>(), field<&T::devices>(), field<&T::labels>(),
+                field<&T::joined_at>(), field<&T::updated_at>(), field<&T::health_record>(flat()),
+                field<&T::refusals>(), field<&T::uptime>(flat()), field<&T::programs>(flat()),
+                field<&T::blocks>(), field<&T::line>(flat("line_")));
 }
-static_assert(lists_every_field<AgentRecord>());
 
 // An operator had this agent forgotten: what is stored of it and of its lines goes. Its id is not
 // given to another one.

@@ -37,11 +37,9 @@ struct CheckpointPart {
 };
 constexpr auto fields_of(Of<CheckpointPart>) {
   using T = CheckpointPart;
-  return fields(field<&T::writer>("writer"), field<&T::state>("state"), field<&T::anchor>("anchor"),
-                field<&T::momentum>("momentum"), field<&T::files>("files"),
-                field<&T::units>("units", added_later()));
+  return fields(field<&T::writer>(), field<&T::state>(), field<&T::anchor>(), field<&T::momentum>(),
+                field<&T::files>(), field<&T::units>(added_later()));
 }
-static_assert(lists_every_field<CheckpointPart>());
 
 struct CheckpointRecord {
   CheckpointId id;
@@ -61,15 +59,12 @@ struct CheckpointRecord {
 };
 constexpr auto fields_of(Of<CheckpointRecord>) {
   using T = CheckpointRecord;
-  return fields(field<&T::id>("id"), field<&T::key>("key", flat()), field<&T::state>("state"),
-                field<&T::final>("final"), field<&T::pinned>("pinned", added_later()),
-                field<&T::parts>("parts"), field<&T::step>("step"), field<&T::tokens>("tokens"),
-                field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
-                field<&T::verified_at>("verified_at", added_later()), field<&T::detail>("detail"),
-                field<&T::sample>("sample"), field<&T::created_at>("created_at"),
-                field<&T::updated_at>("updated_at"));
+  return fields(field<&T::id>(), field<&T::key>(flat()), field<&T::state>(), field<&T::final>(),
+                field<&T::pinned>(added_later()), field<&T::parts>(), field<&T::step>(),
+                field<&T::tokens>(), field<&T::next_sequence>(), field<&T::returned>(),
+                field<&T::verified_at>(added_later()), field<&T::detail>(), field<&T::sample>(),
+                field<&T::created_at>(), field<&T::updated_at>());
 }
-static_assert(lists_every_field<CheckpointRecord>());
 
 std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);  // by stage
 Bytes total_size(const CheckpointRecord& checkpoint);                  // of those files

@@ -70,22 +70,16 @@ struct ContributionRecord {
 };
 constexpr auto fields_of(Of<ContributionRecord>) {
   using T = ContributionRecord;
-  return fields(field<&T::key>("key", flat()), field<&T::replica>("replica"),
-                field<&T::agent>("agent"), field<&T::stage>("stage"),
-                field<&T::group>("group_index"), field<&T::reducer>("reducer"),
-                field<&T::state>("state"), field<&T::reject_reason>("reject_reason"),
-                field<&T::leases>("leases"), field<&T::report>("report", flat("report_")),
-                field<&T::reported_at>("reported_at"), field<&T::voted_at>("voted_at"),
-                field<&T::applied_at>("applied_at"), field<&T::weight>("weight"),
-                field<&T::clip_factor>("clip_factor"), field<&T::member_index>("member_index"),
-                field<&T::part_first>("part_first"), field<&T::part_count>("part_count"),
-                field<&T::excluded>("excluded"), field<&T::squares>("squares"),
-                field<&T::disputed>("disputed"), field<&T::average>("average"),
-                field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
-                field<&T::base>("base"), field<&T::base_momentum>("base_momentum"),
-                field<&T::added>("added"), field<&T::stats>("stats", flat()),
-                field<&T::eval_slice>("eval_slice"), field<&T::evaluated>("evaluated"));
+  return fields(field<&T::key>(flat()), field<&T::replica>(), field<&T::agent>(),
+                field<&T::stage>(), field<&T::group>("group_index"), field<&T::reducer>(),
+                field<&T::state>(), field<&T::reject_reason>(), field<&T::leases>(),
+                field<&T::report>(flat("report_")), field<&T::reported_at>(), field<&T::voted_at>(),
+                field<&T::applied_at>(), field<&T::weight>(), field<&T::clip_factor>(),
+                field<&T::member_index>(), field<&T::part_first>(), field<&T::part_count>(),
+                field<&T::excluded>(), field<&T::squares>(), field<&T::disputed>(),
+                field<&T::average>(), field<&T::anchor>(), field<&T::momentum>(), field<&T::base>(),
+                field<&T::base_momentum>(), field<&T::added>(), field<&T::stats>(flat()),
+                field<&T::eval_slice>(), field<&T::evaluated>());
 }
-static_assert(lists_every_field<ContributionRecord>());
 
 }  // namespace shoal::coordinator

@@ -34,12 +34,9 @@ struct EventRecord {
 };
 constexpr auto fields_of(Of<EventRecord>) {
   using T = EventRecord;
-  return fields(field<&T::seq>("seq"), field<&T::at>("at"), field<&T::severity>("severity"),
-                field<&T::kind>("kind"), field<&T::job>("job"), field<&T::agent>("agent"),
-                field<&T::replica>("replica"), field<&T::round>("round"),
-                field<&T::message>("message"));
+  return fields<&T::seq, &T::at, &T::severity, &T::kind, &T::job, &T::agent, &T::replica, &T::round,
+                &T::message>();
 }
-static_assert(lists_every_field<EventRecord>());
 
 // Counters that must survive a restart.
 struct CounterRecord {
@@ -55,13 +52,8 @@ struct CounterRecord {
 };
 constexpr auto fields_of(Of<CounterRecord>) {
   using T = CounterRecord;
-  return fields(field<&T::next_job>("next_job"), field<&T::next_agent>("next_agent"),
-                field<&T::next_replica>("next_replica"),
-                field<&T::next_checkpoint>("next_checkpoint"), field<&T::next_event>("next_event"),
-                field<&T::boot_epoch>("boot_epoch"), field<&T::store>("store"),
-                field<&T::backup_at>("backup_at"),
-                field<&T::incarnation_floor>("incarnation_floor"));
+  return fields<&T::next_job, &T::next_agent, &T::next_replica, &T::next_checkpoint, &T::next_event,
+                &T::boot_epoch, &T::store, &T::backup_at, &T::incarnation_floor>();
 }
-static_assert(lists_every_field<CounterRecord>());
 
 }  // namespace shoal::coordinator

@@ -118,11 +118,8 @@ struct JobStage {
 };
 constexpr auto fields_of(Of<JobStage>) {
   using T = JobStage;
-  return fields(field<&T::units>("units"), field<&T::value_count>("value_count"),
-                field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
-                field<&T::fragments>("fragments"));
+  return fields<&T::units, &T::value_count, &T::anchor, &T::momentum, &T::fragments>();
 }
-static_assert(lists_every_field<JobStage>());
 
 struct JobRecord {
   JobId id;
@@ -175,28 +172,15 @@ struct JobRecord {
 };
 constexpr auto fields_of(Of<JobRecord>) {
   using T = JobRecord;
-  return fields(
-      field<&T::id>("id"), field<&T::spec>("spec"), field<&T::phase>("phase"),
-      field<&T::desired>("desired"), field<&T::reason>("reason"), field<&T::detail>("detail"),
-      field<&T::created_at>("created_at"), field<&T::updated_at>("updated_at"),
-      field<&T::started_at>("started_at"), field<&T::finished_at>("finished_at"),
-      field<&T::outer_lr>("outer_lr"), field<&T::epoch>("epoch"),
-      field<&T::committed_round>("committed_round"), field<&T::committed_at>("committed_at"),
-      field<&T::committed_step>("committed_step"), field<&T::committed_tokens>("committed_tokens"),
-      field<&T::begun_step>("begun_step"), field<&T::begun_tokens>("begun_tokens"),
-      field<&T::stages>("stages"), field<&T::view>("view"), field<&T::routers>("routers"),
-      field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
-      field<&T::lease_unit>("lease_unit"), field<&T::data>("data"),
-      field<&T::rollback_at>("rollback_at"), field<&T::train_loss>("train_loss"),
-      field<&T::validation_loss>("validation_loss"),
-      field<&T::validation_round>("validation_round"), field<&T::bytes_sent>("bytes_sent"),
-      field<&T::failures_in_row>("failures_in_row"), field<&T::balance_at>("balance_at"),
-      field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"),
-      field<&T::removed_at>("removed_at"), field<&T::priority>("priority"),
-      field<&T::yields_to>("yields_to"), field<&T::recuts>("recuts"),
-      field<&T::recut_at>("recut_at"), field<&T::recut_from>("recut_from"));
+  return fields<
+      &T::id, &T::spec, &T::phase, &T::desired, &T::reason, &T::detail, &T::created_at,
+      &T::updated_at, &T::started_at, &T::finished_at, &T::outer_lr, &T::epoch, &T::committed_round,
+      &T::committed_at, &T::committed_step, &T::committed_tokens, &T::begun_step, &T::begun_tokens,
+      &T::stages, &T::view, &T::routers, &T::next_sequence, &T::returned, &T::lease_unit, &T::data,
+      &T::rollback_at, &T::train_loss, &T::validation_loss, &T::validation_round, &T::bytes_sent,
+      &T::failures_in_row, &T::balance_at, &T::balance_confirmed, &T::owner, &T::removed_at,
+      &T::priority, &T::yields_to, &T::recuts, &T::recut_at, &T::recut_from>();
 }
-static_assert(lists_every_field<JobRecord>());
 
 bool is_terminal(JobPhase phase);  // completed, cancelled, failed
 // Its round is finished, its state stored and its devices let go: the operator pauses it, it yields

@@ -22,11 +22,9 @@ struct LinkRecord {
 };
 constexpr auto fields_of(Of<LinkRecord>) {
   using T = LinkRecord;
-  return fields(field<&T::from>("from_agent"), field<&T::to>("to_agent"),
-                field<&T::round_trip>("round_trip"), field<&T::bytes_per_s>("bytes_per_s"),
-                field<&T::way>("way"), field<&T::measured_at>("measured_at"),
-                field<&T::reached_at>("reached_at"), field<&T::at_least>("at_least"));
+  return fields(field<&T::from>("from_agent"), field<&T::to>("to_agent"), field<&T::round_trip>(),
+                field<&T::bytes_per_s>(), field<&T::way>(), field<&T::measured_at>(),
+                field<&T::reached_at>(), field<&T::at_least>());
 }
-static_assert(lists_every_field<LinkRecord>());
 
 }  // namespace shoal::coordinator

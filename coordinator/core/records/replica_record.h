@@ -42,9 +42,8 @@ struct KeptCopy {
 };
 constexpr auto fields_of(Of<KeptCopy>) {
   using T = KeptCopy;
-  return fields(field<&T::id>("id"), field<&T::stage>("stage"));
+  return fields<&T::id, &T::stage>();
 }
-static_assert(lists_every_field<KeptCopy>());
 
 struct ReplicaRecord {
   ReplicaId id;
@@ -70,17 +69,11 @@ struct ReplicaRecord {
 };
 constexpr auto fields_of(Of<ReplicaRecord>) {
   using T = ReplicaRecord;
-  return fields(field<&T::id>("id"), field<&T::job>("job"), field<&T::agent>("agent"),
-                field<&T::incarnation>("incarnation"), field<&T::device>("device"),
-                field<&T::stage>("stage"), field<&T::state>("state"), field<&T::failure>("failure"),
-                field<&T::detail>("detail"), field<&T::source>("source"),
-                field<&T::address>("address"), field<&T::epoch>("epoch"),
-                field<&T::held_round>("held_round"), field<&T::anchor>("anchor"),
-                field<&T::momentum>("momentum"), field<&T::store>("store"),
-                field<&T::absent_since>("absent_since"), field<&T::copies>("copies"),
-                field<&T::created_at>("created_at"), field<&T::updated_at>("updated_at"));
+  return fields<&T::id, &T::job, &T::agent, &T::incarnation, &T::device, &T::stage, &T::state,
+                &T::failure, &T::detail, &T::source, &T::address, &T::epoch, &T::held_round,
+                &T::anchor, &T::momentum, &T::store, &T::absent_since, &T::copies, &T::created_at,
+                &T::updated_at>();
 }
-static_assert(lists_every_field<ReplicaRecord>());
 
 bool is_terminal(ReplicaState state);  // released, failed
 

@@ -49,18 +49,14 @@ struct Reduce {
 };
 constexpr auto fields_of(Of<Reduce>) {
   using T = Reduce;
-  return fields(
-      field<&T::attempt>("attempt"), field<&T::attempt_started_at>("attempt_started_at"),
-      field<&T::average>("average"), field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
-      field<&T::choice>("choice", flat()), field<&T::frame_values>("frame_values"),
-      field<&T::entropy_coding>("entropy_coding"), field<&T::momentum_holders>("momentum_holders"),
-      field<&T::given_up>("given_up"), field<&T::base>("base"),
-      field<&T::base_momentum>("base_momentum"), field<&T::drawn_for>("drawn_for", added_later()),
-      field<&T::audited>("audited", added_later()), field<&T::suspects>("suspects", added_later()),
-      field<&T::barred>("barred", added_later()),
-      field<&T::accusations>("accusations", added_later()));
+  return fields(field<&T::attempt>(), field<&T::attempt_started_at>(), field<&T::average>(),
+                field<&T::anchor>(), field<&T::momentum>(), field<&T::choice>(flat()),
+                field<&T::frame_values>(), field<&T::entropy_coding>(),
+                field<&T::momentum_holders>(), field<&T::given_up>(), field<&T::base>(),
+                field<&T::base_momentum>(), field<&T::drawn_for>(added_later()),
+                field<&T::audited>(added_later()), field<&T::suspects>(added_later()),
+                field<&T::barred>(added_later()), field<&T::accusations>(added_later()));
 }
-static_assert(lists_every_field<Reduce>());
 
 // The attempt that made the average that the newest one agrees on, which may be an audit of it.
 inline std::int32_t averaging_attempt(const Reduce& reduce) {
@@ -91,18 +87,13 @@ struct RoundRecord {
 };
 constexpr auto fields_of(Of<RoundRecord>) {
   using T = RoundRecord;
-  return fields(field<&T::key>("key", flat()), field<&T::state>("state"),
-                field<&T::reduces>("reduces"), field<&T::aborts>("aborts"),
-                field<&T::abort_reason>("abort_reason"), field<&T::from_step>("from_step"),
-                field<&T::to_step>("to_step"), field<&T::opened_at>("opened_at"),
-                field<&T::frozen_at>("frozen_at"), field<&T::committed_at>("committed_at"),
-                field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss"),
-                field<&T::validation_loss>("validation_loss"),
-                field<&T::validation_tokens>("validation_tokens"),
-                field<&T::validation_sum>("validation_sum"), field<&T::eval_slices>("eval_slices"),
-                field<&T::outer_lr>("outer_lr"), field<&T::share>("share"),
-                field<&T::carried_steps>("carried_steps"), field<&T::job_tokens>("job_tokens"));
+  return fields(field<&T::key>(flat()), field<&T::state>(), field<&T::reduces>(),
+                field<&T::aborts>(), field<&T::abort_reason>(), field<&T::from_step>(),
+                field<&T::to_step>(), field<&T::opened_at>(), field<&T::frozen_at>(),
+                field<&T::committed_at>(), field<&T::tokens>(), field<&T::train_loss>(),
+                field<&T::validation_loss>(), field<&T::validation_tokens>(),
+                field<&T::validation_sum>(), field<&T::eval_slices>(), field<&T::outer_lr>(),
+                field<&T::share>(), field<&T::carried_steps>(), field<&T::job_tokens>());
 }
-static_assert(lists_every_field<RoundRecord>());
 
 }  // namespace shoal::coordinator

@@ -17,9 +17,7 @@ struct SubmittedText {
 };
 constexpr auto fields_of(Of<SubmittedText>) {
   using T = SubmittedText;
-  return fields(field<&T::job>("job"), field<&T::media_type>("media_type"),
-                field<&T::text>("text"));
+  return fields<&T::job, &T::media_type, &T::text>();
 }
-static_assert(lists_every_field<SubmittedText>());
 
 }  // namespace shoal::coordinator

@@ -11,18 +11,19 @@
 #include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/training_vectors.h"
 
 namespace shoal::coordinator {
 namespace {
 
 constexpr std::int32_t kFaultsMax = 3;
-// Anchor and outer momentum, each as held and as being fetched (replica/core/state_copy.h).
-constexpr std::int64_t kBytesPerValue = 2 * 2 * sizeof(float);
 
 RoundKey committed_key(const JobRecord& job) { return {job.id, job.epoch, job.committed_round}; }
 
+// Each shared vector as held and as being fetched (replica/core/state_copy.h).
 Bytes copy_size(const JobRecord& job, StageIndex stage) {
-  return Bytes(kBytesPerValue * stage_of(job, stage).value_count);
+  const std::int64_t values = shared_vectors(job.spec) * stage_of(job, stage).value_count;
+  return Bytes(2 * static_cast<std::int64_t>(sizeof(float)) * values);
 }
 
 bool is_going_on(JobPhase phase) {

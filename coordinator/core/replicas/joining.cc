@@ -53,7 +53,7 @@ bool is_too_late(const State& state, const JobRecord& job) {
 // a joiner reports is believed.
 bool is_unsettled(const JobRecord& job, StageIndex stage) {
   return !stage_of(job, stage).anchor && !averages_in_groups(job) &&
-         job.spec.sync.algorithm() != SyncAlgorithm::kAsync;
+         job.spec.sync.algorithm != SyncAlgorithm::kAsync;
 }
 
 }  // namespace

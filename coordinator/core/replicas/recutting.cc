@@ -13,11 +13,6 @@
 namespace shoal::coordinator {
 namespace {
 
-bool can_load_other_cuts(const State& state, AgentId agent) {
-  const Presence* presence = state.presence.find(agent);
-  return presence != nullptr && presence->protocol >= kFirstWithOtherCuts;
-}
-
 // A version that did not record the units of parts has stored it.
 bool says_no_cut(const JobRecord& job, const CheckpointRecord* checkpoint) {
   return checkpoint != nullptr && checkpoint->state == CheckpointState::kStored &&
@@ -37,7 +32,7 @@ bool may_come_back(const State& state, const PlacementInput& input) {
 // All agents are here, none of them loads another cut, and no replica has done so.
 bool nobody_can_load(const State& state, JobId job) {
   const bool waits = std::ranges::any_of(state.presence, [&](const auto& entry) {
-    return !entry.second.connected || can_load_other_cuts(state, entry.first);
+    return !entry.second.connected || speaks(state, entry.first, kFirstWithOtherCuts);
   });
   return !waits && !state.presence.empty() && live_replicas(state, job).empty() &&
          absent_replicas(state, job).empty();
@@ -50,7 +45,7 @@ PlacementInput without_cut(const Transaction& tx, const JobRecord& job,
   PlacementInput input = placement_input(tx, uncut, gone);
   input.live.clear();
   std::erase_if(input.free, [&](const FreeDevice& device) {
-    return !can_load_other_cuts(tx.state(), device.agent);
+    return !speaks(tx.state(), device.agent, kFirstWithOtherCuts);
   });
   return input;
 }
@@ -145,7 +140,7 @@ void end_recut_refusal(Transaction& tx, JobId id) {
 std::string why_cut_stays(const State& state, const JobRecord& job) {
   if (job.spec.trainer.kind == TrainerKind::kPython) return "a program cuts its model itself";
   if (averages_in_groups(job)) return "its replicas average in groups";
-  if (job.spec.sync.outer_state() == OuterState::kSharded) {
+  if (job.spec.sync.outer_state == OuterState::kSharded) {
     return "its outer state is sharded (sync.outer_state)";
   }
   for (const auto& [id, checkpoint] : state.checkpoints) {
@@ -160,8 +155,9 @@ std::string why_cut_stays(const State& state, const JobRecord& job) {
   if (refused != nullptr && committed != nullptr && committed->id == refused->checkpoint) {
     return to_string(committed->id) + " could not be loaded on another one";
   }
-  const bool any = std::ranges::any_of(
-      state.presence, [&](const auto& entry) { return can_load_other_cuts(state, entry.first); });
+  const bool any = std::ranges::any_of(state.presence, [&](const auto& entry) {
+    return speaks(state, entry.first, kFirstWithOtherCuts);
+  });
   return any ? "" : "the agents are of a version that loads no checkpoint of another cut";
 }
 

@@ -253,7 +253,7 @@ TEST(Recutting, AJobSaysWhyItsCutStays) {
   Recut rig;
   JobRecord job = rig.job(rig.id);
   EXPECT_EQ(why_cut_stays(rig.state(), job), "");
-  change_sync(job.spec, [](SyncOptions& sync) { sync.outer_state = OuterState::kSharded; });
+  change_sync(job.spec, [](SyncSpec& sync) { sync.outer_state = OuterState::kSharded; });
   EXPECT_THAT(why_cut_stays(rig.state(), job), HasSubstr("sync.outer_state"));
   job = rig.job(rig.id);
   job.spec.trainer.kind = TrainerKind::kPython;

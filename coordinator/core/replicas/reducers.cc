@@ -13,8 +13,8 @@ namespace {
 bool wants_reducers(const JobRecord& job) {
   const bool active = job.phase == JobPhase::kGathering || job.phase == JobPhase::kWarming ||
                       job.phase == JobPhase::kTraining || job.phase == JobPhase::kStalled;
-  return active && job.spec.sync.topology() == Topology::kParamServer &&
-         job.spec.sync.algorithm() != SyncAlgorithm::kNone;
+  return active && job.spec.sync.topology == Topology::kParamServer &&
+         job.spec.sync.algorithm != SyncAlgorithm::kNone;
 }
 
 bool may_reduce(const State& state, AgentId id) {

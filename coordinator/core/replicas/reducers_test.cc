@@ -3,7 +3,7 @@
 #include "coordinator/core/replicas/reducers.h"
 
 #include "coordinator/core/coordinator_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 JobSpec served_job() {
   JobSpec spec = small_job();
   spec.train.steps = Steps(100);
-  change_sync(spec, [](SyncOptions& sync) { sync.topology = Topology::kParamServer; });
+  change_sync(spec, [](SyncSpec& sync) { sync.topology = Topology::kParamServer; });
   return spec;
 }
 
@@ -72,7 +72,7 @@ TEST(Reducers, OwnAPartWithoutAWeight) {
 
 TEST(Reducers, AreForJobsThatAskForThem) {
   JobSpec spec = served_job();
-  change_sync(spec, [](SyncOptions& sync) { sync.topology = Topology::kButterfly; });
+  change_sync(spec, [](SyncSpec& sync) { sync.topology = Topology::kButterfly; });
   Served rig(spec);
   EXPECT_FALSE(rig.last<Assign>(rig.r));
 }

@@ -149,7 +149,7 @@ void follow_recut(Transaction& tx, JobId id) {
   const bool fails = again && tx.now() < *again;
   // With sync.overlap_steps its replicas are ahead of an order that begins at the boundary, so they
   // have to be released.
-  const bool can_go_on = fails && job.spec.sync.overlap_steps() == Steps(0) && !is_trained(job);
+  const bool can_go_on = fails && job.spec.sync.overlap_steps == Steps(0) && !is_trained(job);
   if (finalizes && !can_go_on) return;
   tx.job(id).recuts = false;
   if (finalizes && !is_to_let_go(job)) {

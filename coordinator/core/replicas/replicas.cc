@@ -50,14 +50,17 @@ const ReplicaRecord* choose_peer(const State& state, const JobRecord& job, Stage
   return best.empty() ? nullptr : best[state.counters.next_replica % best.size()];
 }
 
-// KeepRecord is a message of protocol 5.
 bool knows_renewal(const State& state, const JobRecord& job, ReplicaId id) {
-  constexpr std::int32_t kFirstProtocol = 5;
   const ReplicaRecord* replica = state.replicas.find(id);
   if (replica == nullptr || !is_present(state, id)) return false;
-  const Presence* agent = state.presence.find(replica->agent);
   return replica->epoch == job.epoch && replica->held_round == job.committed_round &&
-         agent != nullptr && agent->protocol >= kFirstProtocol;
+         speaks(state, replica->agent, kFirstWithKeepRecord);
+}
+
+JobSpec spec_for(const State& state, AgentId agent, const JobSpec& spec) {
+  JobSpec sent = for_agents(spec);
+  if (!speaks(state, agent, kFirstWithoutNames)) sent.name = spec.name;
+  return sent;
 }
 
 bool counts_against_job(ReplicaFailure failure) {
@@ -95,7 +98,7 @@ const char* unwanted(const JobRecord& job, const Loaded& loaded) {
     return "it belongs to a past epoch";
   if (loaded.key.round != job.committed_round) return "a newer round was committed meanwhile";
   const auto fragments = static_cast<std::int64_t>(loaded.fragments.size());
-  if (job.spec.sync.fragments() > 1 && fragments != job.spec.sync.fragments())
+  if (job.spec.sync.fragments > 1 && fragments != job.spec.sync.fragments)
     return "its fragments are not those of the job";
   return nullptr;
 }
@@ -284,7 +287,7 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   // A stage agrees on its state within a moment of the commit. Only in asynchronous jobs, whose
   // commits follow one another without a pause, a joiner is compared with what its source reports.
   const bool settled = source.anchor || averages_in_groups(job) || job.recut_from;
-  if (!settled && job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return std::nullopt;
+  if (!settled && job.spec.sync.algorithm != SyncAlgorithm::kAsync) return std::nullopt;
   const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job);
   // On a new cut each replica loads the checkpoint, and so confirms what the first one told.
   const bool recut = checkpoint != nullptr && checkpoint->id == job.recut_from;
@@ -347,7 +350,7 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   const ReplicaRecord replica = tx.state().replicas.at(told.id);
   const JobRecord& job = tx.state().jobs.at(replica.job);
   CommitRecord record = commit_record(tx.state(), job);
-  const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
+  const bool all = job.spec.sync.outer_state == OuterState::kSharded &&
                    replica.source.kind == SourceKind::kCheckpoint && job.committed_round > 0;
   // A replica that loads a checkpoint holds the whole momentum, so the record says so. Count 0: a
   // checkpoint found on disk, whose length only its loader will know.
@@ -360,9 +363,10 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   }
   const PartRange parts = parts_of_source(tx.state(), replica);
   tx.send(replica.agent,
-          Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
-                 replica.source, SignedRecords(tx.state(), job, std::move(record)).of(replica.id),
-                 replica.store, std::move(sources), job.owner, parts.first, parts.count});
+          Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job),
+                 spec_for(tx.state(), replica.agent, job.spec), replica.source,
+                 SignedRecords(tx.state(), job, std::move(record)).of(replica.id), replica.store,
+                 std::move(sources), job.owner, parts.first, parts.count});
 }
 
 void on_loaded(Transaction& tx, const Loaded& loaded) {

@@ -24,6 +24,22 @@ TEST(Replicas, FailsAJobThatNoAgentCanLoad) {
   EXPECT_EQ(rig.job(id).detail, "no agent could load it: /data/text");
 }
 
+TEST(Replicas, AgentsReceiveASpecWithoutTextsForPeople) {
+  Rig rig;
+  const auto a = rig.join("a");
+  rig.protocol = kFirstWithoutNames - 1;
+  const auto old = rig.join("old");
+  JobSpec spec = small_job("mine");
+  spec.description = "a first try";
+  ASSERT_TRUE(rig.submit(spec).ok());
+  const auto assign = rig.last<Assign>(a), to_old = rig.last<Assign>(old);
+  ASSERT_TRUE(assign && to_old);
+  EXPECT_EQ(assign->spec, for_agents(rig.job(assign->job).spec));
+  EXPECT_EQ(job_name(*assign), "mine") << "out of the signed record";
+  EXPECT_EQ(to_old->spec.name, "mine") << "which refuses a spec without one";
+  EXPECT_EQ(to_old->spec.description, "");
+}
+
 TEST(Replicas, ABadJobDoesNotMakeTheNextOneWait) {
   Rig rig;
   const auto a = rig.join("a");

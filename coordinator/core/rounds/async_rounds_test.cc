@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "coordinator/core/coordinator_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 JobSpec async_job(std::int64_t steps = 200) {
   JobSpec spec = small_job();
   spec.train.steps = Steps(steps);
-  change_sync(spec, [](SyncOptions& sync) {
+  change_sync(spec, [](SyncSpec& sync) {
     sync.algorithm = SyncAlgorithm::kAsync;
     sync.quorum = 1;
   });
@@ -75,7 +75,7 @@ TEST(AsyncRounds, TheJobIsAsFarAsTheMeanOfItsReplicas) {
   rig.round_of_a(1);
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(5));
   EXPECT_EQ(rig.commit_of(rig.b).share, 0.5);
-  const double half = std::sqrt(async_job().sync.outer().momentum);
+  const double half = std::sqrt(async_job().sync.outer.momentum);
   EXPECT_DOUBLE_EQ(rig.commit_of(rig.b).decay, half);
   rig.round_of_a(2);
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(10));

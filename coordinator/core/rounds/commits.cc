@@ -52,7 +52,7 @@ void settle_leases(Transaction& tx, ContributionRecord& contribution, Tails& tai
   JobRecord& job = tx.job(contribution.key.job);
   std::vector<DataLease> beyond = untrained_leases(job, contribution);
   contribution.leases = outer_opt::without(contribution.leases, beyond);
-  const bool goes_on = job.spec.sync.overlap_steps() > Steps(0);
+  const bool goes_on = job.spec.sync.overlap_steps > Steps(0);
   if (!goes_on) give_back_all(job, beyond);
   if (goes_on && !beyond.empty()) tails.put(contribution.replica, std::move(beyond));
 }
@@ -151,7 +151,7 @@ void lose_absent(Transaction& tx, const RoundKey& key) {
 // How far an asynchronous round brings the job.
 void settle_arrivals(Transaction& tx, const RoundKey& key) {
   const JobRecord& job = tx.state().jobs.at(key.job);
-  if (job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return;
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) return;
   Arrivals arrivals;
   for (const ReplicaId replica : all_members(tx.state(), key)) {
     const auto& contribution = tx.state().contributions.at({key, replica});
@@ -337,7 +337,7 @@ void open_next(Transaction& tx, JobId id, const Tails& tails, std::vector<Replic
   open_round(tx, id);
   carry_over(tx, next_key(job), tails, followers);
   // A late replica has its lease already.
-  if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
+  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
     std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
   }
   assign_data(tx, next_key(job), followers);
@@ -412,7 +412,7 @@ CommitRound commit_for(const State& state, Instant now, CommitRecord record, Rep
   const RoundRecord& round = state.rounds.at(key);
   order.outer_lr = round.outer_lr;
   order.record = std::move(record);
-  if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
+  if (job.spec.sync.algorithm == SyncAlgorithm::kAsync) {
     const auto terms = terms_of(job.spec, round.share, round.from_step, round.to_step);
     order.share = terms.share, order.decay = terms.decay, order.push = terms.push;
   }

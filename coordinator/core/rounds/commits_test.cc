@@ -8,7 +8,7 @@
 
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -96,7 +96,7 @@ TEST(CommonState, WithoutAProofTheStageGoesBackInTheOpen) {
 
 JobSpec async_job() {
   JobSpec spec = small_job();
-  change_sync(spec, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
+  change_sync(spec, [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
   return spec;
 }
 

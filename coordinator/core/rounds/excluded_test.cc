@@ -1,7 +1,7 @@
 // A member without a part is lost in a reduce: does its contribution count? Its line is the slow
 // one, so the two others own the whole vector.
 #include "coordinator/core/coordinator_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 struct SlowThird : Rig {
   explicit SlowThird(std::int64_t nonfinite = 0, std::int64_t min_replicas = 2) {
     JobSpec spec = small_job();
-    change_sync(spec, [](SyncOptions& sync) { sync.codec = CodecKind::kFp32; });
+    change_sync(spec, [](SyncSpec& sync) { sync.codec = CodecKind::kFp32; });
     spec.swarm.min_replicas = min_replicas;
     spec.swarm.max_replicas = 3;
     for (int i = 0; i < 3; ++i) agents.push_back(join("a" + std::to_string(i)));
@@ -141,7 +141,7 @@ struct SlowThirdOfAStage : Rig {
   SlowThirdOfAStage(StageIndex stage, std::int64_t min_replicas) {
     JobSpec spec = small_job();
     spec.model.layers = 2;
-    change_sync(spec, [](SyncOptions& sync) { sync.codec = CodecKind::kFp32; });
+    change_sync(spec, [](SyncSpec& sync) { sync.codec = CodecKind::kFp32; });
     spec.swarm.stages = 2;
     spec.swarm.min_replicas = min_replicas;
     spec.swarm.max_replicas = 3;

@@ -149,7 +149,7 @@ bool codes_between_stages(const State& state, Instant now, JobId job) {
 
 std::vector<PeerAddress> peers_to_measure(const State& state, Instant now, ReplicaId replica) {
   const ReplicaRecord& self = state.replicas.at(replica);
-  const SyncAlgorithm algorithm = state.jobs.at(self.job).spec.sync.algorithm();
+  const SyncAlgorithm algorithm = state.jobs.at(self.job).spec.sync.algorithm;
   if (algorithm == SyncAlgorithm::kDdp || algorithm == SyncAlgorithm::kNone) return {};
   const std::vector<ReplicaId> fellows = fellows_of(state, self, self.stage);
   const auto at = std::find(fellows.begin(), fellows.end(), replica);

@@ -6,7 +6,7 @@
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/state/measured_lines.h"
 #include "coordinator/core/transaction_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -18,7 +18,7 @@ constexpr double kMega = 1e6;
 
 struct Swarm : Rig {
   explicit Swarm(std::size_t members, JobSpec spec = small_job()) {
-    change_sync(spec, [](SyncOptions& sync) { sync.codec = CodecKind::kFp32; });
+    change_sync(spec, [](SyncSpec& sync) { sync.codec = CodecKind::kFp32; });
     spec.swarm.max_replicas = static_cast<std::int32_t>(members);
     for (std::size_t i = 0; i < members; ++i) agents.push_back(join("a" + std::to_string(i)));
     id = *submit(spec);
@@ -94,7 +94,7 @@ TEST(Links, ALineThatIsKnownOneWayCountsAsThat) {
 TEST(Links, OnlyARingIsInTheOrderOfTheLines) {
   for (const Topology topology : {Topology::kButterfly, Topology::kRing}) {
     JobSpec spec = small_job();
-    change_sync(spec, [&](SyncOptions& sync) { sync.topology = topology; });
+    change_sync(spec, [&](SyncSpec& sync) { sync.topology = topology; });
     Swarm s(3, spec);
     s.report_links(1, {s.line(2, 8 * kMega, 8 * kMega), s.line(0, kMega, kMega)});
     s.report_links(0, {});

@@ -10,7 +10,7 @@ namespace {
 
 outer_opt::TopologyChoice choose_for(const JobRecord& job,
                                      const std::vector<outer_opt::LinkedMember>& links) {
-  if (job.spec.sync.algorithm() == SyncAlgorithm::kNone) return {};  // nobody to speak to
+  if (job.spec.sync.algorithm == SyncAlgorithm::kNone) return {};  // nobody to speak to
   return outer_opt::choose_topology(job.spec.sync, links);
 }
 
@@ -62,7 +62,7 @@ MembershipPlan plan_membership(const State& state, Instant now, JobId job, Stage
   membership.choice = choose_for(state.jobs.at(job), membership.links);
   exclude_idle_reducers(membership);
   put_in_order(membership);
-  const CodecKind codec = state.jobs.at(job).spec.sync.codec();
+  const CodecKind codec = state.jobs.at(job).spec.sync.codec;
   membership.frame_values = outer_opt::frame_values_for(codec, membership.links);
   membership.entropy_coding = outer_opt::pays_entropy_coding(codec, membership.links);
   return membership;

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "coordinator/core/coordinator_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -14,9 +14,9 @@ struct Reduced : Rig {
   explicit Reduced(const SyncSpec& sync) {
     const auto a = join("a"), b = join("b");
     JobSpec spec = small_job();
-    const Steps every = spec.sync.every();
+    const Steps every = spec.sync.every;
     spec.sync = sync;
-    change_sync(spec, [&](SyncOptions& options) { options.every = every; });
+    change_sync(spec, [&](SyncSpec& options) { options.every = every; });
     const JobId id = *submit(spec);
     const auto first = load(a), second = load(b);
     wait(seconds(3));
@@ -33,7 +33,7 @@ struct Reduced : Rig {
 TEST(MembershipPlan, TheTopologyOfAnAttemptIsKeptWithItsReason) {
   using outer_opt::TopologyReason;
   const auto with = [](Topology topology) {
-    return sync_with([&](SyncOptions& sync) { sync.topology = topology; });
+    return sync_with([&](SyncSpec& sync) { sync.topology = topology; });
   };
   const Reduced chosen(with(Topology::kAuto));
   EXPECT_EQ(chosen.plan.topology, Topology::kButterfly);
@@ -45,7 +45,7 @@ TEST(MembershipPlan, TheTopologyOfAnAttemptIsKeptWithItsReason) {
 }
 
 TEST(MembershipPlan, NobodyOwnsAPartOfAnAllGather) {
-  const Reduced sparse(sync_with([](SyncOptions& sync) {
+  const Reduced sparse(sync_with([](SyncSpec& sync) {
     sync.topology = Topology::kAuto;
     sync.codec = CodecKind::kSparse2;
     sync.outer = {1, 0};
@@ -59,7 +59,7 @@ TEST(MembershipPlan, ClippingAndTheAggregatorAreWhatTheJobSays) {
   const Reduced usual{SyncSpec()};
   EXPECT_DOUBLE_EQ(usual.plan.members[0].clip_factor, 0.75);
   EXPECT_EQ(usual.plan.aggregator, Aggregator::kMean);
-  const Reduced unclipped(sync_with([](SyncOptions& sync) {
+  const Reduced unclipped(sync_with([](SyncSpec& sync) {
     sync.clip = false;
     sync.aggregator = Aggregator::kCenteredClip;
   }));

@@ -81,10 +81,10 @@ std::vector<Steps> steps_of(const State& state, Instant now, const RoundRecord& 
                             const std::vector<ReplicaId>& replicas) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const Steps all = round.to_step - round.from_step;
-  if (all.count() > 0 && job.spec.sync.every_s() > 0) {
+  if (all.count() > 0 && job.spec.sync.every_s > 0) {
     return std::vector<Steps>(replicas.size(), steps_by_time(state, now, round));
   }
-  if (all.count() == 0 || job.spec.sync.balance() == Balance::kEqual) {
+  if (all.count() == 0 || job.spec.sync.balance == Balance::kEqual) {
     return std::vector<Steps>(replicas.size(), all);
   }
   std::vector<ReplicaSpeed> speeds;
@@ -147,7 +147,7 @@ void lease_more(JobRecord& job, ContributionRecord& contribution, std::int64_t c
 // Where a replica with its own number of steps is to report, by what it was leased.
 Steps own_boundary(const JobRecord& job, const RoundRecord& round, const OpenRound& order) {
   const Steps leased(count_sequences(order.leases) / job.spec.train.batch);
-  const Steps end = round.from_step + leased, ahead = job.spec.sync.overlap_steps();
+  const Steps end = round.from_step + leased, ahead = job.spec.sync.overlap_steps;
   if (ahead == Steps(0)) return end;
   if (end >= job.spec.train.steps) return std::min(round.to_step, end);
   return std::max(round.from_step, end - ahead);
@@ -158,8 +158,8 @@ OpenRound order_with(const JobRecord& job, const RoundRecord& round,
   OpenRound order;
   order.key = round.key;
   order.leases = untrained_leases(job, contribution);
-  const bool own = job.spec.sync.balance() == Balance::kSpeed || job.spec.sync.every_s() > 0 ||
-                   job.spec.sync.algorithm() == SyncAlgorithm::kAsync;
+  const bool own = job.spec.sync.balance == Balance::kSpeed || job.spec.sync.every_s > 0 ||
+                   job.spec.sync.algorithm == SyncAlgorithm::kAsync;
   order.from_step = round.from_step;
   order.to_step = own && job.stages.size() == 1 ? own_boundary(job, round, order) : round.to_step;
   order.fragment = fragment_of_round(job, round);
@@ -185,7 +185,7 @@ SpeedRange speeds_of_last_round(const State& state, const JobRecord& job) {
 
 Duration time_left(const JobRecord& job, const RoundRecord& round, Instant now) {
   const Duration passed = now - round.opened_at;
-  return std::max(Duration{}, seconds(job.spec.sync.every_s()) - passed);
+  return std::max(Duration{}, seconds(job.spec.sync.every_s) - passed);
 }
 
 ContributionRecord& contribution_in(Transaction& tx, const RoundKey& key, ReplicaId replica) {
@@ -252,7 +252,7 @@ void open_round(Transaction& tx, JobId id) {
   record.from_step = job.committed_step;
   record.to_step = job.committed_step + outer_opt::round_length(job.spec.sync);
   // How far an asynchronous job is when its replicas report nobody knows: whole leases to its end.
-  if (job.spec.sync.algorithm() != SyncAlgorithm::kAsync) {
+  if (job.spec.sync.algorithm != SyncAlgorithm::kAsync) {
     record.to_step = std::min(record.to_step, job.spec.train.steps);
   }
   record.opened_at = tx.now();

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/coordinator_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 JobSpec grid_job(Topology topology = Topology::kMoshpit) {
   JobSpec spec = small_job();
   spec.train.steps = Steps(200);
-  change_sync(spec, [&](SyncOptions& sync) {
+  change_sync(spec, [&](SyncSpec& sync) {
     sync.topology = topology;
     sync.codec = CodecKind::kFp32;
     sync.outer.momentum = 0.5;

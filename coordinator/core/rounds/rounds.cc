@@ -161,7 +161,7 @@ bool weigh(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& m
   reject_outliers(tx, key, usable, norms);
   record_violations(tx, key, members);
   note_nonfinite(tx, key, members);
-  if (!tx.state().jobs.at(key.job).spec.sync.clip()) return !usable.empty();
+  if (!tx.state().jobs.at(key.job).spec.sync.clip) return !usable.empty();
   const auto factors = outer_opt::clip_factors(norms);
   for (std::size_t i = 0; i < usable.size(); ++i) {
     tx.contribution(key, usable[i]).clip_factor = factors[i];
@@ -229,7 +229,7 @@ bool pays_to_begin(const State& state, const JobRecord& job, const RoundRecord& 
                    Instant now) {
   const Duration left = time_left(job, round, now);
   const double slowest = speeds_of_last_round(state, job).slowest;
-  if (slowest == 0) return left * 2 >= seconds(job.spec.sync.every_s());
+  if (slowest == 0) return left * 2 >= seconds(job.spec.sync.every_s);
   return left.seconds() * slowest >= 2;
 }
 
@@ -238,7 +238,7 @@ bool pays_to_begin(const State& state, const JobRecord& job, const RoundRecord& 
 std::vector<ReplicaId> in_time(const Transaction& tx, const RoundRecord& round) {
   const State& state = tx.state();
   const JobRecord& job = state.jobs.at(round.key.job);
-  if (job.spec.sync.every_s() == 0 || stage_count(job) > 1) return {};
+  if (job.spec.sync.every_s == 0 || stage_count(job) > 1) return {};
   if (state.timers.at(job.id).close_sent || round.from_step == round.to_step) return {};
   const std::vector<ReplicaId> there = with_assigned_data(state, round.key),
                                all = in_sync_replicas(state, job);
@@ -285,9 +285,9 @@ void ask_hung(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>
 // A round by time ends for everybody at once.
 void close_when_due(Transaction& tx, const RoundRecord& round) {
   const SyncSpec& sync = tx.state().jobs.at(round.key.job).spec.sync;
-  if (sync.every_s() == 0) return;
+  if (sync.every_s == 0) return;
   JobTimers& timers = tx.volatile_state().timers[round.key.job];
-  const Instant due = round.opened_at + seconds(sync.every_s());
+  const Instant due = round.opened_at + seconds(sync.every_s);
   if (tx.now() < due) return tx.schedule_wakeup(round.key.job, due);
   if (timers.close_sent) return;
   timers.close_sent = true;
@@ -299,7 +299,7 @@ void close_when_due(Transaction& tx, const RoundRecord& round) {
 // A round by time is as long as its longest contribution.
 void settle_length(Transaction& tx, const RoundKey& key) {
   const JobRecord& job = tx.state().jobs.at(key.job);
-  if (job.spec.sync.every_s() == 0) return;
+  if (job.spec.sync.every_s == 0) return;
   Steps longest;
   for (const ReplicaId replica : round_replicas(tx.state(), key)) {
     longest = std::max(longest, tx.state().contributions.at({key, replica}).report.steps);

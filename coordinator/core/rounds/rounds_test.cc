@@ -8,7 +8,7 @@
 
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/rounds_test_util.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -244,7 +244,7 @@ TEST(Reports, OneFromBeforeAnAbortIsNotTakenForTheNewOrder) {
 
 TEST(Clip, CanBeSwitchedOff) {
   JobSpec spec = job_of_steps();
-  change_sync(spec, [](SyncOptions& sync) { sync.clip = false; });
+  change_sync(spec, [](SyncSpec& sync) { sync.clip = false; });
   StepPair rig(spec);
   rig.report(rig.a, rig.rep_a, rig.key(1), 4.0);
   rig.report(rig.b, rig.rep_b, rig.key(1), 2.0);

@@ -150,7 +150,7 @@ Verification draw(Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
   const Reduce& record = reduce_at(tx.state().rounds.at(key), reduce);
   if (record.drawn_for == record.attempt) return {};
   reduce_at(tx.round(key), reduce).drawn_for = record.attempt;
-  const double share = tx.state().jobs.at(key.job).spec.sync.audit();
+  const double share = audit_share(tx.state().jobs.at(key.job).spec);
   if (share == 0 || !all_present(tx.state(), key, reduce)) return {};
   const std::uint64_t seed = seed_of(tx, key, record.attempt);
   auto ranges = outer_opt::draw_audit(averaging_plan_of(tx.state(), key, reduce), share, seed);

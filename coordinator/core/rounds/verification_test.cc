@@ -17,7 +17,7 @@ constexpr Digest kAverage{5, 5};
 struct Four : Rig {
   explicit Four(double audit) {
     JobSpec spec = small_job();
-    change_sync(spec, [&](SyncOptions& sync) { sync.audit = audit; });
+    change_sync(spec, [&](SyncSpec& sync) { sync.audit = audit; });
     spec.swarm.min_replicas = 2;
     for (const char* name : {"a", "b", "c", "d"}) agents.push_back(join(name));
     id = *submit(spec);
@@ -176,7 +176,7 @@ TEST(Verification, OneMemberThatDisputesAloneIsNotHeard) {
 
 TEST(Verification, WithTwoOwnersNothingIsDrawnAndTheAccusedGoesWithoutAViolation) {
   JobSpec spec = small_job();
-  change_sync(spec, [](SyncOptions& sync) { sync.audit = 1; });
+  change_sync(spec, [](SyncSpec& sync) { sync.audit = 1; });
   PairRig rig(spec);
   rig.report(rig.a, rig.rep_a, rig.key(1), 2), rig.report(rig.b, rig.rep_b, rig.key(1), 2);
   rig.say(rig.a, FromReplica<Vote>{rig.rep_a, {rig.key(1), 1, kAverage, {}, {{}, {1, 90}, {}}}});

@@ -8,7 +8,6 @@
 
 #include "base/sha256.h"
 #include "coordinator/core/state/round_facts.h"
-#include "job/job_options.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -101,10 +100,8 @@ std::string signed_text(const T& value) {
 // ---- what is signed
 
 // Without the name: a restored job may have to take another one.
-std::string spec_sha256(JobSpec spec, const std::vector<UnitRange>& cut) {
-  spec.name.clear();
-  return sha256_of(signed_text(options_of(with_derived_fields(std::move(spec)))) +
-                   signed_text(cut));
+std::string spec_sha256(const JobSpec& spec, const std::vector<UnitRange>& cut) {
+  return sha256_of(signed_text(with_derived_fields(for_agents(spec))) + signed_text(cut));
 }
 
 // `record` has no proof, and `proof` no code yet.

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/transfer_patience.h"
+#include "job/training_vectors.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -43,7 +44,8 @@ void watch_load(Transaction& tx, const LoadProgress& load) {
 Bytes state_size(const JobRecord& job, StageIndex stage) {
   const auto index = static_cast<std::size_t>(stage);
   if (index >= job.stages.size()) return {};
-  return Bytes(job.stages[index].value_count * 4 * static_cast<std::int64_t>(sizeof(float)));
+  return Bytes(job.stages[index].value_count * state_vectors(job.spec) *
+               static_cast<std::int64_t>(sizeof(float)));
 }
 
 void hear(Transaction& tx, ReplicaId replica, const FromAgent& message) {

@@ -10,7 +10,7 @@
 
 namespace shoal::coordinator {
 
-// What a replica of this stage holds: parameters, outer momentum and two moments, in float32.
+// What a replica of this stage holds: state_vectors() of job/training_vectors.h in float32.
 Bytes state_size(const JobRecord& job, StageIndex stage);
 
 // A message of this replica came; its agent is connected.

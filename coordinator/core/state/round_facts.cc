@@ -48,7 +48,7 @@ double slowest_line(const State& state, const RoundRecord& round, ReduceIndex re
 // Members of an asynchronous round that train on hear of its plan between two steps.
 Duration until_heard(const State& state, const RoundRecord& round, ReduceIndex reduce) {
   Duration longest;
-  if (state.jobs.at(round.key.job).spec.sync.algorithm() != SyncAlgorithm::kAsync) return longest;
+  if (state.jobs.at(round.key.job).spec.sync.algorithm != SyncAlgorithm::kAsync) return longest;
   for (const ReplicaId replica : members_of(state, round.key, reduce)) {
     longest = std::max(longest, work_limit(state, replica));
   }
@@ -70,7 +70,7 @@ std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round) {
 }
 
 bool is_late(const JobRecord& job, const ContributionRecord& contribution) {
-  return job.spec.sync.algorithm() == SyncAlgorithm::kAsync &&
+  return job.spec.sync.algorithm == SyncAlgorithm::kAsync &&
          contribution.reject_reason == RejectReason::kNotReported;
 }
 
@@ -81,7 +81,7 @@ bool has_assigned_data(const ContributionRecord& contribution) {
 }
 
 bool has_events(const JobRecord& job, const RoundRecord& round) {
-  if (job.spec.sync.algorithm() != SyncAlgorithm::kDdp) return true;
+  if (job.spec.sync.algorithm != SyncAlgorithm::kDdp) return true;
   const std::int64_t every = job.spec.eval.every_rounds;
   return (every > 0 && round.key.round % every == 0) || round.to_step >= job.spec.train.steps;
 }
@@ -126,17 +126,17 @@ ReducePlan averaging_plan_of(const State& state, const RoundKey& key, ReduceInde
   plan.key = key;
   plan.attempt = record.attempt;
   plan.topology = record.choice.topology;
-  plan.codec = sync.algorithm() == SyncAlgorithm::kNone ? CodecKind::kFp32 : sync.codec();
-  plan.aggregator = sync.aggregator();
+  plan.codec = sync.algorithm == SyncAlgorithm::kNone ? CodecKind::kFp32 : sync.codec;
+  plan.aggregator = sync.aggregator;
   plan.fragment = fragment_of_round(job, round);
   plan.value_count = value_count_of(job, round, reduce);
   plan.frame_values = record.frame_values;
   plan.entropy_coding = record.entropy_coding;
   plan.outer_lr = round.outer_lr;
-  plan.codes_own = sync.audit() > 0;
+  plan.codes_own = audit_share(job.spec) > 0;
   plan.time_limit = attempt_time_limit(state, round, reduce);
-  if (sync.outer_state() == OuterState::kSharded) {
-    const OuterSpec outer{round.outer_lr, sync.outer().momentum};
+  if (sync.outer_state == OuterState::kSharded) {
+    const OwnerTerms outer{round.outer_lr, sync.outer.momentum};
     plan.owner_step = OwnerStep{outer, record.momentum_holders};
   }
   for (const ReplicaId replica : members_of(state, key, reduce)) {
@@ -152,7 +152,7 @@ ReducePlan averaging_plan_of(const State& state, const RoundKey& key, ReduceInde
 // the outer momentum first moves at most one vector more.
 Duration attempt_time_limit(const State& state, const RoundRecord& round, ReduceIndex reduce) {
   const JobRecord& job = state.jobs.at(round.key.job);
-  const double vectors = job.spec.sync.outer_state() == OuterState::kSharded ? 3 : 2;
+  const double vectors = job.spec.sync.outer_state == OuterState::kSharded ? 3 : 2;
   const double bytes = 4.0 * vectors * static_cast<double>(value_count_of(job, round, reduce));
   const double rate =
       std::min(state.options.reduce_bytes_per_s, kUsableShare * slowest_line(state, round, reduce));
@@ -163,7 +163,7 @@ Duration attempt_time_limit(const State& state, const RoundRecord& round, Reduce
 std::vector<MomentumHolder> momentum_after(const State& state, const JobRecord& job,
                                            StageIndex stage) {
   const RoundRecord* round = committed_round(state, job);
-  if (round == nullptr || job.spec.sync.outer_state() != OuterState::kSharded) return {};
+  if (round == nullptr || job.spec.sync.outer_state != OuterState::kSharded) return {};
   const std::vector<ReduceMember> members = plan_of(state, round->key, stage).members;
   if (members.empty()) return reduce_at(*round, stage).momentum_holders;
   std::vector<MomentumHolder> kept;

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -21,7 +21,7 @@ State example() {
   job.committed_round = 2;
   job.committed_step = Steps(20);
   job.spec.train.steps = Steps(100);
-  change_sync(job.spec, [](SyncOptions& sync) { sync.every = Steps(10); });
+  change_sync(job.spec, [](SyncSpec& sync) { sync.every = Steps(10); });
   job.stages = {{.units = {0, 3}, .value_count = 1000, .anchor = {}, .momentum = {}}};
   state.jobs.put(kJob, job);
   RoundRecord round{.key = kRound};
@@ -53,7 +53,7 @@ TEST(RoundFacts, OnlyAnAsynchronousMemberIsLate) {
   JobRecord job;
   ContributionRecord part{.reject_reason = RejectReason::kNotReported};
   EXPECT_FALSE(is_late(job, part));
-  change_sync(job.spec, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
+  change_sync(job.spec, [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
   EXPECT_TRUE(is_late(job, part));
   part.reject_reason = RejectReason::kJoiner;
   EXPECT_FALSE(is_late(job, part));
@@ -82,7 +82,7 @@ TEST(RoundFacts, EventsOfDdpAreFew) {
   RoundRecord round{.key = {kJob, 0, 7}};
   round.to_step = Steps(7);
   EXPECT_TRUE(has_events(job, round));
-  job.spec.sync = {DdpSync{}};
+  job.spec.sync = sync_of(SyncAlgorithm::kDdp);
   EXPECT_FALSE(has_events(job, round));
   round.key.round = 20;
   EXPECT_TRUE(has_events(job, round));
@@ -127,7 +127,7 @@ TEST(RoundFacts, AnAttemptHasTheTimeThatItsBytesTake) {
   EXPECT_EQ(attempt_time_limit(state, round, 0), seconds(36));
   // With sharded momentum a third vector may be on its way.
   change_sync(state.jobs.at(kJob).spec,
-              [](SyncOptions& sync) { sync.outer_state = OuterState::kSharded; });
+              [](SyncSpec& sync) { sync.outer_state = OuterState::kSharded; });
   EXPECT_EQ(attempt_time_limit(state, round, 0), seconds(44));
 }
 

@@ -184,6 +184,11 @@ bool is_present(const State& state, ReplicaId id) {
   return replica != nullptr && replica->state != ReplicaState::kAbsent;
 }
 
+bool speaks(const State& state, AgentId agent, std::int32_t protocol) {
+  const Presence* presence = state.presence.find(agent);
+  return presence != nullptr && presence->protocol >= protocol;
+}
+
 const JobRecord* live_job_by_name(const State& state, const std::string& name) {
   for (const auto& [id, job] : state.jobs) {
     if (job.spec.name == name && !is_terminal(job.phase)) return &job;

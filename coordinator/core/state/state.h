@@ -274,6 +274,8 @@ inline const Reduce& reduce_of(const RoundRecord& r, const ContributionRecord& c
 }
 bool is_live(const State& state, ReplicaId replica);     // it has not ended; it may be absent
 bool is_present(const State& state, ReplicaId replica);  // live, and its agent is within reach
+// Whether the agent is known by its session and has this protocol or a later one.
+bool speaks(const State& state, AgentId agent, std::int32_t protocol);
 // Absent replicas of this stage that hold the committed state of the job, or can follow to it.
 std::vector<ReplicaId> absent_in_sync_replicas(const State& state, const JobRecord& job,
                                                StageIndex stage);

@@ -1,6 +1,5 @@
 #include "base/field_digest.h"
 #include "coordinator/core/state/durable_state.h"
-#include "job/job_options.h"
 
 namespace shoal::coordinator {
 

@@ -3,7 +3,6 @@
 
 #include "coordinator/core/records/records_test_util.h"
 #include "coordinator/core/state/state.h"
-#include "job/job_options.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -34,39 +33,6 @@ void expect_every_field_counts(const T& value, const Put& put) {
     member = kept;
   });
   EXPECT_EQ(digest(changed), digest(value));
-}
-
-// The members of the tables of a job, with what is inside them.
-template <typename Table, typename Visit>
-void for_each_option(Table& table, const Visit& visit) {
-  for_each_field(table, [&](const FieldInfo& field, auto& member) {
-    if constexpr (HasFields<std::remove_cvref_t<decltype(member)>>) {
-      for_each_option(member, visit);
-    } else {
-      visit(field.name, member);
-    }
-  });
-}
-
-// Not every option changes every spec: what a job has no use for is not in it.
-TEST(StateDigest, CountsEveryOptionThatASpecHolds) {
-  const auto digest = [](const JobOptions& options) {
-    State state;
-    state.jobs.put({}, JobRecord{.spec = spec_of(options)});
-    return state.digest();
-  };
-  RandomRecords random(3);
-  const JobOptions usual;
-  JobOptions options = usual;
-  for_each_option(options, [&](const char* name, auto& option) {
-    const auto kept = option;
-    for (int i = 0; i < 20; ++i) {
-      random.draw(option);
-      const bool same = spec_of(options) == spec_of(usual);
-      EXPECT_EQ(digest(options) == digest(usual), same) << name;
-    }
-    option = kept;
-  });
 }
 
 TEST(StateDigest, CountsEveryField) {

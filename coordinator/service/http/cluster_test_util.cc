@@ -15,10 +15,12 @@ class MemoryReader : public Reader {
  public:
   explicit MemoryReader(Tables& tables) : tables_(tables) {}
 
-  Result<Page<JobRecord>> jobs(const PageRequest& page,
-                               const std::vector<JobPhase>& phases) override {
+  Result<Page<JobRecord>> jobs(const PageRequest& page, const JobFilter& filter) override {
     const auto is_wanted = [&](const JobRecord& job) {
-      return phases.empty() || std::ranges::count(phases, job.phase) > 0;
+      const bool in_phase =
+          filter.phases.empty() || std::ranges::count(filter.phases, job.phase) > 0;
+      const std::string texts = job.spec.name + "\n" + job.spec.description;
+      return in_phase && texts.find(filter.search) != std::string::npos;
     };
     return ask<Page<JobRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       return page_of(tables_.jobs, page, is_wanted, kFirstKey);

@@ -160,9 +160,9 @@ void add_one_job(Families& out, const JobRecord& job, const LiveView& view) {
             {{"job_id", to_string(job.id)},
              {"name", job.spec.name},
              {"model", to_string(job.spec.model.family)},
-             {"algorithm", to_string(job.spec.sync.algorithm())},
-             {"topology", to_string(job.spec.sync.topology())},
-             {"codec", to_string(job.spec.sync.codec())},
+             {"algorithm", to_string(job.spec.sync.algorithm)},
+             {"topology", to_string(job.spec.sync.topology)},
+             {"codec", to_string(job.spec.sync.codec)},
              {"stages", std::to_string(job.spec.swarm.stages)}},
             1);
   out.gauge("shoal_job_committed_tokens", "Tokens trained in the committed rounds of a job.", id,

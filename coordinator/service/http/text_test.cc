@@ -246,7 +246,7 @@ TEST(Views, RoundsInAllAreThoseOfTheOtherJobAndTheRest) {
   job.id = JobId(2);
   job.spec = testing::small_spec("x");
   job.spec.train.continue_from = "ckpt_7";
-  const std::int64_t every = job.spec.sync.every().count();
+  const std::int64_t every = job.spec.sync.every.count();
   ASSERT_GT(every, 1);
   job.spec.train.steps = Steps(9 * every);
   job.begun_step = job.committed_step = Steps(4 * every + 1);

@@ -347,7 +347,8 @@ Json job_json(const JobRecord& job, const LiveView& live) {
                                .updated_at = job.updated_at,
                                .spec = job.spec,
                                .status = status_of(job, live),
-                               .owner = job.owner});
+                               .owner = job.owner,
+                               .description = job.spec.description});
 }
 
 // Share of the members' time that they computed, of what they computed or stalled.

@@ -28,9 +28,9 @@
 #include "job/job_spec_enums.h"
 #include "outer_opt/core/codec/codec_kernels.h"
 
-// ROW(X, ...): CodecKind::kX, the format formats::X and the kernels kXReference and kXAvx2, then the
-// members of CodecTraits. norm_bound.h derives the growths; those of int4 and e3m0 are the square
-// roots of 2.21 and 1.80. A scale that is rounded up to bf16 grows by at most 2^-7.
+// ROW(X, ...): CodecKind::kX, the format formats::X and the kernels kXReference and kXAvx2, then
+// the members of CodecTraits. norm_bound.h derives the growths; those of int4 and e3m0 are the
+// square roots of 2.21 and 1.80. A scale that is rounded up to bf16 grows by at most 2^-7.
 #define SHOAL_DENSE_CODECS(ROW)                                                                   \
   ROW(Fp32, .wire = 0, .bits = 32, .planes = 4)                                                   \
   ROW(Fp16, .wire = 2, .bits = 16, .planes = 2, .error_bound = 0x1p-11,                           \

@@ -111,7 +111,10 @@ void JoinSession::follow(const StepTerms& terms, const ValueRange& run,
 
 void JoinSession::take_moments(const Pending& pending, const StateAnswer& answer) {
   const bool other = adam_step_ != 0 && answer.adam_step != adam_step_;
-  if (std::ssize(answer.values) != pending.ask.run.count || answer.adam_step <= 0 || other) {
+  const auto got = std::ssize(answer.values), asked = pending.ask.run.count;
+  const bool is_bounded = pending.ask.run.first + got <= options_.open_moments_max;
+  const bool fits = shape_.open_moments ? got <= asked && is_bounded : got == asked;
+  if (!fits || answer.adam_step <= 0 || other) {
     return complain(pending.source, "its moments have another size or step");
   }
   adam_step_ = answer.adam_step;
@@ -120,8 +123,23 @@ void JoinSession::take_moments(const Pending& pending, const StateAnswer& answer
   if (run.was_here) fetched_again_ += Bytes(std::ssize(answer.values) * 4);
   run.here = run.was_here = true;
   run.fetched = digest_of(std::span<const float>(answer.values));
-  target_.place_moments(pending.ask.run.first, answer.values);
+  run.is_beyond = got == 0;
+  if (got > 0) target_.place_moments(pending.ask.run.first, answer.values);
+  if (shape_.open_moments) {
+    shape_.moments = std::max(shape_.moments, pending.ask.run.first + got);
+    if (got == asked) extend_moments();
+  }
   check_moments(pending.source);
+}
+
+// As many runs again, up to a bound at a time, until one of them shows where the copy ends.
+void JoinSession::extend_moments() {
+  const bool ends = std::ranges::any_of(moments_, &Run::is_beyond);
+  const bool whole = std::ranges::all_of(moments_, &Run::here);
+  const bool is_full =
+      shape_.moments == static_cast<std::int64_t>(moments_.size()) * options_.run_values;
+  if (ends || !whole || !is_full) return;
+  moments_.resize(moments_.size() + std::min(moments_.size(), options_.asks_max));
 }
 
 // Only the source knows its moments, so there is no committed digest to compare with. The check is
@@ -129,7 +147,9 @@ void JoinSession::take_moments(const Pending& pending, const StateAnswer& answer
 void JoinSession::check_moments(std::size_t source) {
   if (!moments_digest_ || !std::ranges::all_of(moments_, &Run::here)) return;
   std::vector<Digest> pieces;
-  for (const Run& run : moments_) pieces.push_back(run.fetched);
+  for (const Run& run : moments_) {
+    if (!run.is_beyond) pieces.push_back(run.fetched);
+  }
   if (digest_of_moments(pieces) != *moments_digest_) {
     complain(source, "its moments are not those that it announced");
   }
@@ -145,7 +165,8 @@ void JoinSession::begin_anew() {
 }
 
 void JoinSession::forget_moments() {
-  for (Run& run : moments_) run.here = false;
+  for (Run& run : moments_) run.here = run.is_beyond = false;
+  if (shape_.open_moments) shape_.moments = 0;
   moments_from_.reset();
   adam_step_ = 0;
   moments_digest_.reset();

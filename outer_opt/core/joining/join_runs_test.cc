@@ -114,6 +114,38 @@ TEST(JoinRuns, SaysHowFarItIs) {
   EXPECT_EQ(harness.session->done(), Bytes(640'000));
 }
 
+// 80'007 values end within a run, 20 x 4096 with one.
+TEST(JoinRuns, TakesAllOfACopyWhoseSizeOnlyItsSourceKnows) {
+  for (const std::int64_t size : {1, 4'096, 80'007, 81'920}) {
+    JoinHarness harness({.values = size - 7 > 0 ? size - 7 : 1}, {.open_moments = true},
+                        small_runs(), kSlow);
+    const std::int64_t copied = std::max<std::int64_t>(size, 8);  // seven second ones
+    harness.run(seconds(240));
+    ASSERT_TRUE(harness.level()) << size;
+    EXPECT_TRUE(harness.equal());
+    ASSERT_EQ(std::ssize(harness.target.moments), copied);
+    EXPECT_EQ(harness.target.moments.front(), 1.5f);
+    EXPECT_EQ(harness.target.moments.back(), 2.5f);
+    EXPECT_TRUE(harness.session->take_complaints().empty());
+  }
+}
+
+TEST(JoinRuns, AnOpenCopyThatChangesIsTakenFromAnotherSource) {
+  JoinHarness harness({.sources = 2}, {.open_moments = true}, small_runs(), kSlow);
+  std::optional<ReplicaId> liar;
+  harness.fate = [&](std::uint64_t, const JoinSession::Ask& ask) {
+    const bool is_second = ask.ask.kind == AskKind::kMoments && ask.ask.run.first == 4096;
+    if (is_second && !liar) liar = ask.source.replica;
+    return is_second && ask.source.replica == liar ? Fate::kSpoiled : Fate::kAnswered;
+  };
+  harness.spoil = [](StateAnswer& answer) { answer.values[7] += 1; };
+  harness.run(seconds(240));
+  ASSERT_TRUE(harness.level());
+  EXPECT_EQ(harness.target.moments[4096 + 7], 1.5f);
+  EXPECT_EQ(std::ssize(harness.target.moments), 80'007);
+  EXPECT_EQ(harness.session->take_complaints().size(), 1u);
+}
+
 // Copies of the outer state have no moments to give: a joiner begins with none.
 TEST(JoinRuns, GoesWithoutMomentsWhereEverySourceKeepsNone) {
   JoinHarness harness({}, {.moments = 80'007}, small_runs(), kSlow);

@@ -29,7 +29,7 @@ JoinSession::JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<Pe
       prng_(seed),
       whole_{{0, shape_.values}},
       runs_(pieces(shape_.values, options.run_values)),
-      moments_(pieces(shape_.moments, options.run_values)),
+      moments_(shape_.open_moments ? 1 : pieces(shape_.moments, options.run_values)),
       newest_(wanted.round),
       aimed_(wanted.round),
       moved_at_(now),
@@ -208,7 +208,8 @@ std::optional<JoinSession::Pending> JoinSession::fetch_moments(std::size_t sourc
   pending.first = static_cast<std::size_t>(run - moments_.begin());
   pending.count = 1;
   const auto begin = static_cast<std::int64_t>(pending.first) * options_.run_values;
-  const ValueRange range{begin, std::min(options_.run_values, shape_.moments - begin)};
+  const auto rest = shape_.open_moments ? options_.run_values : shape_.moments - begin;
+  const ValueRange range{begin, std::min(options_.run_values, rest)};
   pending.ask = {sources_[source].is.replica, key_, AskKind::kMoments, range, false, adam_step_,
                  options_.run_values};
   return pending;

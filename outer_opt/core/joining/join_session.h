@@ -56,6 +56,8 @@ struct JoinShape {
   std::int64_t values = 0;   // of the stage's vector
   std::int64_t vectors = 2;  // that a run of the state has: anchor, momentum …
   std::int64_t moments = 0;  // values of the inner AdamW's that are wanted, first and second ones
+  // Wanted is a copy whose size only its source knows (MomentsCopy::is_open); `moments` is 0.
+  bool open_moments = false;
   std::vector<Fragment> fragments;  // of the stage; one: the whole
 };
 
@@ -69,6 +71,8 @@ struct JoinOptions {
   Duration broken = seconds(30);       // nothing is on its way, and nothing has come for so long
   Duration unconfirmed = seconds(60);  // a round that one source alone says
   Duration retry_first = milliseconds(100), retry_cap = seconds(5);
+  // Open moments: 16 GiB of a program's files, with their list.
+  std::int64_t open_moments_max = (std::int64_t{16} << 28) + (1 << 20);
   bool stays = false;  // it keeps following: sources keep averages for it however long a round is
 };
 
@@ -145,6 +149,7 @@ class JoinSession {
     std::optional<std::size_t> only_from;  // what differed is taken from who was compared with
     RoundNumber fetched_round = -1;        // in doubt: of what replaced it, and that
     Digest fetched;                        // likewise; of moments: always
+    bool is_beyond = false;                // of open moments: the copy ends before it
   };
   // A run that differed from what another source has, and who alone gave it.
   struct Suspicion {
@@ -205,6 +210,7 @@ class JoinSession {
   void complain(std::size_t source, const std::string& what);
   void leave_alone(std::size_t source);
   void begin_anew();
+  void extend_moments();
   void check_moments(std::size_t source);
   void forget_moments();
   void go_without_moments();

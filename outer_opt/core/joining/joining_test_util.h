@@ -72,8 +72,7 @@ class TestStage {
         whole ? all : fragments_[static_cast<std::size_t>(terms.fragment - 1)];
     const OwnedRuns owned = owners(value_count(fragment));
     const std::vector<float> average = decoded(owned, value_count(fragment));
-    nesterov_step({terms.outer_lr, kTestOuter.momentum}, fragment, average, state_.momentum,
-                  state_.anchor);
+    take_step(terms, fragment, average);
     for (StateSource* source : sources) {
       if (source->keeps_averages(now)) {
         source->averages().add(terms, fragment, setup_.codec, owned, read_from(average));
@@ -85,12 +84,20 @@ class TestStage {
   void publish(const std::vector<StateSource*>& sources) {
     const auto shared = std::make_shared<const State>(state_);
     for (std::size_t i = 0; i < sources.size(); ++i) {
-      sources[i]->publish(ReplicaId(i + 1),
-                          {key(), shared->anchor, shared->momentum, {}, {}, shared});
+      sources[i]->publish(ReplicaId(i + 1), {key(), {shared->anchor, shared->momentum}, shared});
     }
   }
 
  private:
+  void take_step(const StepTerms& terms, const Fragment& fragment, std::span<const float> average) {
+    for (const ValueRange& range : fragment) {
+      const auto first = static_cast<std::size_t>(range.first);
+      const auto count = static_cast<std::size_t>(range.count);
+      take_test_step(terms, average.first(count), std::span(state_.momentum).subspan(first, count),
+                     std::span(state_.anchor).subspan(first, count));
+      average = average.subspan(count);
+    }
+  }
   OwnedRuns owners(std::int64_t values) {
     const std::int64_t first = values / 3 + prng_.range(0, 100);
     return {{0, first}, {first, values - first}};
@@ -152,7 +159,12 @@ class JoinHarness {
 
   JoinHarness(const StageSetup& setup, JoinShape shape, JoinOptions options, double bytes_per_s,
               Duration latency = milliseconds(20))
-      : stage(setup), target(setup.values), setup_(setup), rate_(bytes_per_s), latency_(latency) {
+      : stage(setup),
+        target(setup.values),
+        setup_(setup),
+        is_open_(shape.open_moments),
+        rate_(bytes_per_s),
+        latency_(latency) {
     for (int i = 0; i < setup.sources; ++i) sources.push_back(std::make_unique<StateSource>());
     stage.publish(pointers());
     shape.values = setup.values;
@@ -251,6 +263,7 @@ class JoinHarness {
       moments->first.assign(static_cast<std::size_t>(setup_.values), 1.5f);
       moments->second.assign(7, 2.5f);
       moments->step = stage.round() + 10;
+      moments->is_open = is_open_;
       sources[ask.source.replica.n - 1]->provide_moments(std::move(moments), now);
       answer = sources[ask.source.replica.n - 1]->answer(ask.ask, now);
     }
@@ -266,6 +279,7 @@ class JoinHarness {
   }
 
   const StageSetup setup_;
+  const bool is_open_;
   const double rate_;
   const Duration latency_;
   std::multimap<Instant, std::function<void()>> events_;

@@ -16,19 +16,9 @@
 #include "outer_opt/core/codec/exact_encoding.h"
 #include "outer_opt/core/round/round_parts.h"
 #include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/outer_optimizer.h"
 
 namespace shoal::outer_opt {
-
-// What an outer step goes by beside the average: of CommitRound, and for ddp the norm of the whole
-// average, of which a joiner sees runs only.
-struct StepTerms {
-  RoundNumber round = 0;  // that the step ended
-  std::int32_t fragment = 0;
-  double outer_lr = 0;
-  double share = 1, decay = 1, push = 0;
-  double norm = 0;
-  bool operator==(const StepTerms&) const = default;
-};
 
 enum class AskKind {
   kState,     // a run of anchor and what the step keeps beside it
@@ -100,8 +90,7 @@ inline constexpr std::int64_t kPiecesMax = 64;  // of one ask for digests
 // What a copy of moments is known by: the digests of its pieces, in order.
 Digest digest_of_moments(std::span<const Digest> pieces);
 
-// What one piece of a state is known by: the run of each vector that the job uses, one after the
-// other.
+// What one piece of a state is known by: the run of each vector, one after the other.
 Digest digest_of_piece(std::span<const std::span<const float>> vectors, const ValueRange& piece);
 
 }  // namespace shoal::outer_opt

@@ -2,7 +2,6 @@
 #include "outer_opt/core/joining/state_source.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace shoal::outer_opt {
@@ -13,13 +12,9 @@ constexpr RoundNumber kFollowedFor = 3;        // the same in rounds, for a copy
 constexpr std::size_t kAnswerBytes = 1 << 18;  // of averages in one answer, about
 constexpr std::size_t kPinsMax = 2;
 
-std::array<std::span<const float>, 4> vectors_of(const HeldState& state) {
-  return {state.anchor, state.momentum, state.adam_m, state.adam_v};
-}
-
 std::size_t bytes_of(const HeldState& state) {
   std::size_t bytes = 0;
-  for (const auto& vector : vectors_of(state)) bytes += vector.size_bytes();
+  for (const auto& vector : state.vectors) bytes += vector.size_bytes();
   return bytes;
 }
 
@@ -49,6 +44,15 @@ void append(const MomentsCopy& moments, const ValueRange& run, std::vector<float
   append(std::span(moments.second).subspan(middle - std::min(middle, firsts), end - middle), to);
 }
 
+// What the copy has of the run: all of it, or none; of an open one as much as there is.
+std::optional<ValueRange> run_of_moments(const ValueRange& run, const MomentsCopy& moments) {
+  const std::size_t size = moments.first.size() + moments.second.size();
+  if (within(run, size)) return run;
+  if (!moments.is_open || run.first < 0 || run.count <= 0) return std::nullopt;
+  const std::int64_t first = std::min(run.first, static_cast<std::int64_t>(size));
+  return ValueRange{first, std::min(run.count, static_cast<std::int64_t>(size) - first)};
+}
+
 }  // namespace
 
 Digest digest_of_moments(std::span<const Digest> pieces) {
@@ -60,7 +64,6 @@ Digest digest_of_moments(std::span<const Digest> pieces) {
 Digest digest_of_piece(std::span<const std::span<const float>> vectors, const ValueRange& piece) {
   Digester digest;
   for (const auto& vector : vectors) {
-    if (vector.empty()) continue;
     digest.add(std::as_bytes(vector.subspan(static_cast<std::size_t>(piece.first),
                                             static_cast<std::size_t>(piece.count))));
   }
@@ -79,7 +82,7 @@ void StateSource::publish(ReplicaId replica, HeldState state) {
 }
 
 void StateSource::begin_step() {
-  if (held_) held_ = HeldState{held_->key, {}, {}, {}, {}, nullptr};
+  if (held_) held_ = HeldState{held_->key, {}, nullptr};
   stepping_ = true;
 }
 
@@ -113,7 +116,7 @@ std::optional<StateAnswer> StateSource::answer(const StateAsk& ask, Instant now)
   if (ask.stays) followed_at_ = held_->key.round;
   if (stepping_) return std::nullopt;
   if (ask.kind == AskKind::kMoments) return give_moments(ask, now);
-  if (!within(ask.run, held_->anchor.size())) return refused(StateRefusal::kNotHere, 0);
+  if (!within(ask.run, held_->vectors.front().size())) return refused(StateRefusal::kNotHere, 0);
   if (ask.kind == AskKind::kDigests) return give_digests(ask);
   return ask.kind == AskKind::kState ? give_run(ask, now) : give_averages(ask);
 }
@@ -125,9 +128,7 @@ StateAnswer StateSource::give_run(const StateAsk& ask, Instant now) {
   answer.held = state->key.round;
   const auto first = static_cast<std::size_t>(ask.run.first);
   const auto count = static_cast<std::size_t>(ask.run.count);
-  for (const auto& vector : vectors_of(*state)) {
-    if (!vector.empty()) append(vector.subspan(first, count), answer.values);
-  }
+  for (const auto& vector : state->vectors) append(vector.subspan(first, count), answer.values);
   return answer;
 }
 
@@ -165,10 +166,9 @@ StateAnswer StateSource::give_digests(const StateAsk& ask) const {
   if (too_many) return refused(StateRefusal::kNotHere, held);
   StateAnswer answer;
   answer.held = held;
-  const auto vectors = vectors_of(*held_);
   const std::int64_t end = ask.run.first + ask.run.count;
   for (std::int64_t at = ask.run.first; at < end; at += ask.piece) {
-    answer.digests.push_back(digest_of_piece(vectors, {at, std::min(ask.piece, end - at)}));
+    answer.digests.push_back(digest_of_piece(held_->vectors, {at, std::min(ask.piece, end - at)}));
   }
   return answer;
 }
@@ -183,13 +183,12 @@ std::optional<StateAnswer> StateSource::give_moments(const StateAsk& ask, Instan
     return refused(StateRefusal::kGone, held);
   }
   moments_used_at_ = now;
-  if (!within(ask.run, moments_->first.size() + moments_->second.size())) {
-    return refused(StateRefusal::kNotHere, held);
-  }
+  const auto run = run_of_moments(ask.run, *moments_);
+  if (!run) return refused(StateRefusal::kNotHere, held);
   StateAnswer answer;
   answer.held = held;
   answer.adam_step = moments_->step;
-  append(*moments_, ask.run, answer.values);
+  if (run->count > 0) append(*moments_, *run, answer.values);
   give_digest_of_moments(ask, answer);
   return answer;
 }

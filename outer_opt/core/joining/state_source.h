@@ -18,11 +18,11 @@
 
 namespace shoal::outer_opt {
 
-// The committed state of a round; `owner` keeps the vectors as they are. Vectors that the job does
-// not use are empty.
+// The committed state of a round: the anchor, then what the outer step keeps beside it, all equally
+// long; `owner` keeps them as they are.
 struct HeldState {
   RoundKey key;
-  std::span<const float> anchor, momentum, adam_m, adam_v;
+  std::vector<std::span<const float>> vectors;
   std::shared_ptr<const void> owner;
 };
 
@@ -30,6 +30,7 @@ struct HeldState {
 struct MomentsCopy {
   std::vector<float> first, second;
   std::int64_t step = 0;
+  bool is_open = false;  // joiners do not know its size: they ask until an answer is shorter
 };
 
 class StateSource {

@@ -118,5 +118,15 @@ TEST_F(StateSourceTest, SharesOneCopyOfTheMoments) {
   EXPECT_FALSE(source_.answer(moments, Instant{} + seconds(600)).has_value());
 }
 
+TEST_F(StateSourceTest, AnOpenCopyAnswersWithWhatThereIsOfARun) {
+  auto copy = std::make_shared<MomentsCopy>();
+  copy->first = {1, 2, 3}, copy->step = 8, copy->is_open = true;
+  source_.provide_moments(copy, {});
+  EXPECT_EQ(answer(ask(AskKind::kMoments, 0, {1, 9})).values, (std::vector<float>{2, 3}));
+  EXPECT_TRUE(answer(ask(AskKind::kMoments, 0, {3, 9})).values.empty());
+  EXPECT_TRUE(answer(ask(AskKind::kMoments, 0, {90, 9})).values.empty());
+  EXPECT_EQ(answer(ask(AskKind::kMoments, 0, {-1, 2})).refusal, StateRefusal::kNotHere);
+}
+
 }  // namespace
 }  // namespace shoal::outer_opt

@@ -20,8 +20,8 @@ StepCursor::Next StepCursor::next() const {
 }
 
 void StepCursor::open(const OpenRound& round) {
-  const bool kept = spec_.sync.algorithm() == SyncAlgorithm::kAsync && !trained_.empty();
-  const bool in_tail = spec_.sync.overlap_steps() > Steps(0) && !leases_.empty();
+  const bool kept = spec_.sync.algorithm == SyncAlgorithm::kAsync && !trained_.empty();
+  const bool in_tail = spec_.sync.overlap_steps > Steps(0) && !leases_.empty();
   leases_ = without(round.leases, trained_);
   unused_.clear();
   const Steps end = round.to_step + overlap_at(spec_, round.to_step);

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -15,7 +15,7 @@ JobSpec job(std::int64_t overlap) {
   JobSpec spec;
   spec.train.steps = Steps(100);
   spec.train.batch = 2;
-  change_sync(spec, [&](SyncOptions& sync) {
+  change_sync(spec, [&](SyncSpec& sync) {
     sync.every = Steps(10);
     sync.overlap_steps = Steps(overlap);
   });
@@ -224,7 +224,7 @@ TEST(StepCursor, TheLastRoundHasNothingBehindIt) {
 
 JobSpec async_job() {
   JobSpec spec = job(0);
-  change_sync(spec, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
+  change_sync(spec, [](SyncSpec& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
   return spec;
 }
 

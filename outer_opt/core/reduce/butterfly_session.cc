@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/reduce/aggregate.h"
-#include "outer_opt/core/step/momentum_shards.h"
+#include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::outer_opt {
 namespace {

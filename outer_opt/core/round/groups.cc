@@ -42,17 +42,17 @@ std::vector<Group> gossip_groups(std::size_t members, std::uint64_t seed, RoundN
 }
 
 std::vector<Group> groups_of(const JobSpec& spec, std::size_t members, RoundNumber round) {
-  if (spec.sync.topology() == Topology::kMoshpit) return moshpit_groups(members, round);
-  SHOAL_CHECK(spec.sync.topology() == Topology::kGossip, "the job has no groups");
+  if (spec.sync.topology == Topology::kMoshpit) return moshpit_groups(members, round);
+  SHOAL_CHECK(spec.sync.topology == Topology::kGossip, "the job has no groups");
   return gossip_groups(members, spec.train.seed, round);
 }
 
 bool averages_in_groups(const SyncSpec& sync) {
-  return std::holds_alternative<GroupsSync>(sync.method);
+  return sync.topology == Topology::kMoshpit || sync.topology == Topology::kGossip;
 }
 
 GroupStep group_step_for(const SyncSpec& sync, double outer_lr) {
-  return {outer_lr, sync.outer().momentum, 1};
+  return {outer_lr, sync.outer.momentum, 1};
 }
 
 void make_group_input(const GroupStep& options, std::span<const float> anchor,

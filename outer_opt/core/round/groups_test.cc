@@ -50,10 +50,10 @@ TEST(Groups, FollowFromTheJob) {
   JobSpec spec;
   spec.train.seed = 7;
   EXPECT_FALSE(averages_in_groups(spec.sync));
-  spec.sync = {GroupsSync{.topology = Topology::kMoshpit}};
+  spec.sync.topology = Topology::kMoshpit;
   EXPECT_TRUE(averages_in_groups(spec.sync));
   EXPECT_EQ(groups_of(spec, 9, 3), moshpit_groups(9, 3));
-  spec.sync = {GroupsSync{.topology = Topology::kGossip}};
+  spec.sync.topology = Topology::kGossip;
   EXPECT_TRUE(averages_in_groups(spec.sync));
   EXPECT_EQ(groups_of(spec, 9, 3), gossip_groups(9, 7, 3));
 }
@@ -84,7 +84,7 @@ TEST(GroupStep, DeltaIsCarriedFromStepToStep) {
 }
 
 TEST(GroupStep, ComesFromTheJobAndTheLearningRateOfTheRound) {
-  const SyncSpec sync{GroupsSync{.outer = OuterSpec{0.7, 0.25}}};
+  const SyncSpec sync{.topology = Topology::kMoshpit, .outer = {0.7, 0.25}};
   const GroupStep step = group_step_for(sync, 0.5);
   EXPECT_EQ(step.lr, 0.5);
   EXPECT_EQ(step.momentum, 0.25);

@@ -31,25 +31,31 @@ struct ReduceMember {
 };
 constexpr auto fields_of(Of<ReduceMember>) {
   using T = ReduceMember;
-  return fields(field<&T::replica>("replica"), field<&T::address>("address"),
-                field<&T::weight>("weight"), field<&T::clip_factor>("clip_factor"),
-                field<&T::part_first>("part_first"), field<&T::part_count>("part_count"),
-                field<&T::reducer>("reducer"));
+  return fields<&T::replica, &T::address, &T::weight, &T::clip_factor, &T::part_first,
+                &T::part_count, &T::reducer>();
 }
-static_assert(lists_every_field<ReduceMember>());
+
+struct OwnerTerms {  // of the Nesterov step
+  double lr = 0.9;
+  double momentum = 0.5;
+  bool operator==(const OwnerTerms&) const = default;
+};
+constexpr auto fields_of(Of<OwnerTerms>) {
+  using T = OwnerTerms;
+  return fields<&T::lr, &T::momentum>();
+}
 
 // With sync.outer_state = sharded the owner of a part takes the outer step for it, and what it
 // sends is the step (momentum_shards.h).
 struct OwnerStep {
-  OuterSpec outer;
+  OwnerTerms outer;
   std::vector<MomentumHolder> holders;  // what nobody holds starts from zero
   bool operator==(const OwnerStep&) const = default;
 };
 constexpr auto fields_of(Of<OwnerStep>) {
   using T = OwnerStep;
-  return fields(field<&T::outer>("outer", flat()), field<&T::holders>("holders"));
+  return fields(field<&T::outer>(flat()), field<&T::holders>());
 }
-static_assert(lists_every_field<OwnerStep>());
 
 // A frame of an average that is made a second time, by another owner. Positions are those of the
 // audited average.
@@ -60,10 +66,8 @@ struct AuditedRange {
 };
 constexpr auto fields_of(Of<AuditedRange>) {
   using T = AuditedRange;
-  return fields(field<&T::owner>("owner"), field<&T::second>("second"), field<&T::first>("first"),
-                field<&T::count>("count"));
+  return fields<&T::owner, &T::second, &T::first, &T::count>();
 }
-static_assert(lists_every_field<AuditedRange>());
 
 inline constexpr std::size_t kAuditedMax = 65'536;  // ranges of one audit
 
@@ -92,16 +96,12 @@ struct ReducePlan {
 };
 constexpr auto fields_of(Of<ReducePlan>) {
   using T = ReducePlan;
-  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"),
-                field<&T::topology>("topology"), field<&T::codec>("codec"),
-                field<&T::aggregator>("aggregator"), field<&T::value_count>("value_count"),
-                field<&T::members>("members"), field<&T::time_limit>("time_limit"),
-                field<&T::fragment>("fragment"), field<&T::frame_values>("frame_values"),
-                field<&T::entropy_coding>("entropy_coding"), field<&T::outer_lr>("outer_lr"),
-                field<&T::owner_step>("owner_step"), field<&T::codes_own>("codes_own"),
-                field<&T::audited>("audited", at_most(kAuditedMax)));
+  return fields(field<&T::key>(), field<&T::attempt>(), field<&T::topology>(), field<&T::codec>(),
+                field<&T::aggregator>(), field<&T::value_count>(), field<&T::members>(),
+                field<&T::time_limit>(), field<&T::fragment>(), field<&T::frame_values>(),
+                field<&T::entropy_coding>(), field<&T::outer_lr>(), field<&T::owner_step>(),
+                field<&T::codes_own>(), field<&T::audited>(at_most(kAuditedMax)));
 }
-static_assert(lists_every_field<ReducePlan>());
 
 // The parts of a plan follow the members' bandwidth shares; equal shares when nothing was measured.
 // Largest remainders get the odd values; a share of 0 gets no part. shares.size() ==
@@ -124,11 +124,10 @@ struct PartSeen {
 };
 constexpr auto fields_of(Of<PartSeen>) {
   using T = PartSeen;
-  return fields(field<&T::excluded>("excluded", at_most(kExcludedMax)),
-                field<&T::squares>("squares", at_most(kExcludedMax)),
-                field<&T::disputed>("disputed", at_most(kExcludedMax)));
+  return fields(field<&T::excluded>(at_most(kExcludedMax)),
+                field<&T::squares>(at_most(kExcludedMax)),
+                field<&T::disputed>(at_most(kExcludedMax)));
 }
-static_assert(lists_every_field<PartSeen>());
 
 struct Vote {
   RoundKey key;
@@ -142,10 +141,9 @@ struct Vote {
 };
 constexpr auto fields_of(Of<Vote>) {
   using T = Vote;
-  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"), field<&T::average>("average"),
-                field<&T::stats>("stats"), field<&T::seen>("seen", flat()));
+  return fields(field<&T::key>(), field<&T::attempt>(), field<&T::average>(), field<&T::stats>(),
+                field<&T::seen>(flat()));
 }
-static_assert(lists_every_field<Vote>());
 
 enum class ReduceFailure { kPeerLost, kTimeLimit, kBadFrame, kPlanMismatch, kInternal };
 constexpr auto enumerators_of(Of<ReduceFailure>) {
@@ -168,10 +166,8 @@ struct ReduceFailed {
 };
 constexpr auto fields_of(Of<ReduceFailed>) {
   using T = ReduceFailed;
-  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"),
-                field<&T::lost>("lost", or_none()), field<&T::failure>("failure"),
-                field<&T::detail>("detail"));
+  return fields(field<&T::key>(), field<&T::attempt>(), field<&T::lost>(or_none()),
+                field<&T::failure>(), field<&T::detail>());
 }
-static_assert(lists_every_field<ReduceFailed>());
 
 }  // namespace shoal

@@ -43,14 +43,11 @@ struct CommitProof {
 };
 constexpr auto fields_of(Of<CommitProof>) {
   using T = CommitProof;
-  return fields(field<&T::job_name>("job_name"), field<&T::owner>("owner"),
-                field<&T::priority>("priority", any_number()),
-                field<&T::spec_sha256>("spec_sha256"), field<&T::agent>("agent", or_none()),
-                field<&T::replica>("replica", or_none()), field<&T::value_count>("value_count"),
-                field<&T::anchors>("anchors"), field<&T::momenta>("momenta"),
-                field<&T::key_id>("key_id"), field<&T::mac>("mac"));
+  return fields(field<&T::job_name>(), field<&T::owner>(), field<&T::priority>(any_number()),
+                field<&T::spec_sha256>(), field<&T::agent>(or_none()),
+                field<&T::replica>(or_none()), field<&T::value_count>(), field<&T::anchors>(),
+                field<&T::momenta>(), field<&T::key_id>(), field<&T::mac>());
 }
-static_assert(lists_every_field<CommitProof>());
 
 // What a commit made of a job. Every member keeps the newest one: a coordinator whose database is
 // older than its cluster continues from it. The ledger is that of the commit, before anything was
@@ -73,17 +70,13 @@ struct CommitRecord {
 };
 constexpr auto fields_of(Of<CommitRecord>) {
   using T = CommitRecord;
-  return fields(field<&T::key>("key"), field<&T::step>("step"), field<&T::tokens>("tokens"),
-                field<&T::next_sequence>("next_sequence"),
-                field<&T::returned>("returned", at_most(kReturnedRunsMax)),
-                field<&T::carried_steps>("carried_steps"), field<&T::outer_lr>("outer_lr"),
-                field<&T::averages>("averages"), field<&T::anchors>("anchors"),
-                field<&T::momenta>("momenta"), field<&T::next_replica>("next_replica"),
-                field<&T::next_checkpoint>("next_checkpoint"),
-                field<&T::momentum_holders>("momentum_holders"), field<&T::data>("data"),
-                field<&T::proof>("proof", or_none()));
+  return fields(field<&T::key>(), field<&T::step>(), field<&T::tokens>(),
+                field<&T::next_sequence>(), field<&T::returned>(at_most(kReturnedRunsMax)),
+                field<&T::carried_steps>(), field<&T::outer_lr>(), field<&T::averages>(),
+                field<&T::anchors>(), field<&T::momenta>(), field<&T::next_replica>(),
+                field<&T::next_checkpoint>(), field<&T::momentum_holders>(), field<&T::data>(),
+                field<&T::proof>(or_none()));
 }
-static_assert(lists_every_field<CommitRecord>());
 
 // Keep this record in place of the one of the same key: its proof names the digests after the outer
 // step, or was signed with a newer key.
@@ -93,9 +86,8 @@ struct KeepRecord {
 };
 constexpr auto fields_of(Of<KeepRecord>) {
   using T = KeepRecord;
-  return fields(field<&T::record>("record"));
+  return fields<&T::record>();
 }
-static_assert(lists_every_field<KeepRecord>());
 
 // A peer as others dial it.
 struct PeerAddress {
@@ -105,9 +97,8 @@ struct PeerAddress {
 };
 constexpr auto fields_of(Of<PeerAddress>) {
   using T = PeerAddress;
-  return fields(field<&T::replica>("replica"), field<&T::address>("address"));
+  return fields<&T::replica, &T::address>();
 }
-static_assert(lists_every_field<PeerAddress>());
 
 inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to measure
 
@@ -126,13 +117,11 @@ struct OpenRound {
 };
 constexpr auto fields_of(Of<OpenRound>) {
   using T = OpenRound;
-  return fields(field<&T::key>("key"), field<&T::from_step>("from_step"),
-                field<&T::to_step>("to_step"), field<&T::leases>("leases", at_most(kLeaseRunsMax)),
-                field<&T::fragment>("fragment"),
-                field<&T::measure>("measure", at_most(kMeasuresMax)), field<&T::aborts>("aborts"),
-                field<&T::entropy_coding>("entropy_coding"));
+  return fields(field<&T::key>(), field<&T::from_step>(), field<&T::to_step>(),
+                field<&T::leases>(at_most(kLeaseRunsMax)), field<&T::fragment>(),
+                field<&T::measure>(at_most(kMeasuresMax)), field<&T::aborts>(),
+                field<&T::entropy_coding>());
 }
-static_assert(lists_every_field<OpenRound>());
 
 // Stop after the current inner step and report what you have.
 struct CloseRound {
@@ -141,9 +130,8 @@ struct CloseRound {
 };
 constexpr auto fields_of(Of<CloseRound>) {
   using T = CloseRound;
-  return fields(field<&T::key>("key"));
+  return fields<&T::key>();
 }
-static_assert(lists_every_field<CloseRound>());
 
 // A share of the validation: batches i of [0, batches) with i % slices == slice.
 struct EvalSlice {
@@ -152,10 +140,8 @@ struct EvalSlice {
 };
 constexpr auto fields_of(Of<EvalSlice>) {
   using T = EvalSlice;
-  return fields(field<&T::slice>("slice"), field<&T::slices>("slices"),
-                field<&T::batches>("batches"));
+  return fields<&T::slice, &T::slices, &T::batches>();
 }
-static_assert(lists_every_field<EvalSlice>());
 
 // What a committed round comes to at one member.
 enum class RoundOutcome {
@@ -190,14 +176,11 @@ struct CommitRound {
 };
 constexpr auto fields_of(Of<CommitRound>) {
   using T = CommitRound;
-  return fields(field<&T::key>("key"), field<&T::attempt>("attempt"), field<&T::average>("average"),
-                field<&T::evaluate>("evaluate"), field<&T::last>("last"),
-                field<&T::next>("next", or_none()), field<&T::outer_lr>("outer_lr"),
-                field<&T::share>("share"), field<&T::decay>("decay"), field<&T::push>("push"),
-                field<&T::keeps>("keeps"), field<&T::outcome>("outcome"),
-                field<&T::record>("record"));
+  return fields(field<&T::key>(), field<&T::attempt>(), field<&T::average>(), field<&T::evaluate>(),
+                field<&T::last>(), field<&T::next>(or_none()), field<&T::outer_lr>(),
+                field<&T::share>(), field<&T::decay>(), field<&T::push>(), field<&T::keeps>(),
+                field<&T::outcome>(), field<&T::record>());
 }
-static_assert(lists_every_field<CommitRound>());
 
 // The round's averaging is given up. Nothing is lost: train on, the progress is in the next report.
 struct AbortRound {
@@ -208,9 +191,8 @@ struct AbortRound {
 };
 constexpr auto fields_of(Of<AbortRound>) {
   using T = AbortRound;
-  return fields(field<&T::key>("key"), field<&T::reason>("reason"), field<&T::next>("next"));
+  return fields<&T::key, &T::reason, &T::next>();
 }
-static_assert(lists_every_field<AbortRound>());
 
 // After the outer step: the digests that all replicas must share, and those of what it was made of.
 struct Applied {
@@ -222,11 +204,8 @@ struct Applied {
 };
 constexpr auto fields_of(Of<Applied>) {
   using T = Applied;
-  return fields(field<&T::key>("key"), field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
-                field<&T::base>("base"), field<&T::base_momentum>("base_momentum"),
-                field<&T::average>("average"));
+  return fields<&T::key, &T::anchor, &T::momentum, &T::base, &T::base_momentum, &T::average>();
 }
-static_assert(lists_every_field<Applied>());
 
 // Go on in another epoch from the committed state that you hold: the round that you were in is
 // given up, local parameters are the anchor's again, AdamW's moments stay. A replica that does not
@@ -238,9 +217,8 @@ struct ResumeAt {
 };
 constexpr auto fields_of(Of<ResumeAt>) {
   using T = ResumeAt;
-  return fields(field<&T::key>("key"), field<&T::record>("record"));
+  return fields<&T::key, &T::record>();
 }
-static_assert(lists_every_field<ResumeAt>());
 
 struct Evaluated {
   RoundKey key;
@@ -251,9 +229,8 @@ struct Evaluated {
 };
 constexpr auto fields_of(Of<Evaluated>) {
   using T = Evaluated;
-  return fields(field<&T::key>("key"), field<&T::slice>("slice"),
-                field<&T::loss_sum>("loss_sum", any_number()), field<&T::tokens>("tokens"));
+  return fields(field<&T::key>(), field<&T::slice>(), field<&T::loss_sum>(any_number()),
+                field<&T::tokens>());
 }
-static_assert(lists_every_field<Evaluated>());
 
 }  // namespace shoal

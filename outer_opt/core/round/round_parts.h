@@ -24,10 +24,8 @@ struct RoundKey {
 };
 constexpr auto fields_of(Of<RoundKey>) {
   using T = RoundKey;
-  return fields(field<&T::job>("job", or_none()), field<&T::epoch>("epoch"),
-                field<&T::round>("round"));
+  return fields(field<&T::job>(or_none()), field<&T::epoch>(), field<&T::round>());
 }
-static_assert(lists_every_field<RoundKey>());
 
 // Training sequences [first, first + count) of the job's seeded order; they belong to one replica
 // for one round and count as done when the round commits.
@@ -38,9 +36,8 @@ struct DataLease {
 };
 constexpr auto fields_of(Of<DataLease>) {
   using T = DataLease;
-  return fields_as_array(field<&T::first>("first"), field<&T::count>("count"));
+  return fields_as_array(field<&T::first>(), field<&T::count>());
 }
-static_assert(lists_every_field<DataLease>());
 
 // Runs that one order leases: gaps of earlier rounds are given out first.
 inline constexpr std::size_t kLeaseRunsMax = 64;
@@ -55,10 +52,8 @@ struct MomentumHolder {
 };
 constexpr auto fields_of(Of<MomentumHolder>) {
   using T = MomentumHolder;
-  return fields(field<&T::replica>("replica"), field<&T::address>("address"),
-                field<&T::first>("first"), field<&T::count>("count"));
+  return fields<&T::replica, &T::address, &T::first, &T::count>();
 }
-static_assert(lists_every_field<MomentumHolder>());
 
 // How a trainer reaches another one: it dials it, uses a connection that the other one dialed, or
 // goes over a relay.
@@ -85,12 +80,10 @@ struct LinkEstimate {
 };
 constexpr auto fields_of(Of<LinkEstimate>) {
   using T = LinkEstimate;
-  return fields(field<&T::peer>("peer"), field<&T::round_trip>("round_trip"),
-                field<&T::to_per_s>("to_per_s"), field<&T::from_per_s>("from_per_s"),
-                field<&T::reached>("reached"), field<&T::way>("way", or_none()),
-                field<&T::at_least>("at_least"));
+  return fields(field<&T::peer>(), field<&T::round_trip>(), field<&T::to_per_s>(),
+                field<&T::from_per_s>(), field<&T::reached>(), field<&T::way>(or_none()),
+                field<&T::at_least>());
 }
-static_assert(lists_every_field<LinkEstimate>());
 
 inline constexpr std::size_t kLinksMax = 64;  // peers of which a trainer keeps an estimate
 
@@ -118,19 +111,17 @@ struct RoundReport {
 };
 constexpr auto fields_of(Of<RoundReport>) {
   using T = RoundReport;
-  return fields(
-      field<&T::key>("key", flat()), field<&T::tokens>("tokens"), field<&T::steps>("steps"),
-      field<&T::train_loss>("train_loss", any_number()), field<&T::norm>("norm", any_number()),
-      field<&T::max_abs>("max_abs", any_number()), field<&T::nonfinite>("nonfinite"),
-      field<&T::compute_s>("compute_s"), field<&T::drawn>("drawn"), field<&T::stall_s>("stall_s"),
-      field<&T::links>("links", not_kept("a LinkRecord per line has them") | at_most(kLinksMax)),
-      field<&T::aborts>("aborts", not_kept("names the order that a report answers")),
-      field<&T::skipped>("skipped"),
-      field<&T::unused>("unused", not_kept("goes back to the ledger of the job at once") |
-                                      at_most(kReturnedRunsMax)),
-      field<&T::sent_norm>("sent_norm"));
+  return fields(field<&T::key>(flat()), field<&T::tokens>(), field<&T::steps>(),
+                field<&T::train_loss>(any_number()), field<&T::norm>(any_number()),
+                field<&T::max_abs>(any_number()), field<&T::nonfinite>(), field<&T::compute_s>(),
+                field<&T::drawn>(), field<&T::stall_s>(),
+                field<&T::links>(not_kept("a LinkRecord per line has them") | at_most(kLinksMax)),
+                field<&T::aborts>(not_kept("names the order that a report answers")),
+                field<&T::skipped>(),
+                field<&T::unused>(not_kept("goes back to the ledger of the job at once") |
+                                  at_most(kReturnedRunsMax)),
+                field<&T::sent_norm>());
 }
-static_assert(lists_every_field<RoundReport>());
 
 // Bytes on the sockets of this attempt and where the time went.
 struct ReduceStats {
@@ -141,9 +132,8 @@ struct ReduceStats {
 constexpr auto fields_of(Of<ReduceStats>) {
   using T = ReduceStats;
   return fields(field<&T::sent>("bytes_sent"), field<&T::received>("bytes_received"),
-                field<&T::reduce_s>("reduce_s"));
+                field<&T::reduce_s>());
 }
-static_assert(lists_every_field<ReduceStats>());
 
 enum class AbortReason { kAttemptsSpent, kTimeSpent, kNoUsableContribution, kBelowMinReplicas };
 constexpr auto enumerators_of(Of<AbortReason>) {

@@ -133,24 +133,23 @@ double slowest_line(const std::vector<LinkedMember>& members) {
 TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members) {
   const bool reducers =
       std::any_of(members.begin(), members.end(), [](const auto& m) { return m.reducer; });
-  if (sync.topology() == Topology::kParamServer && !reducers) {
+  if (sync.topology == Topology::kParamServer && !reducers) {
     return {Topology::kButterfly, TopologyReason::kNoReducers};
   }
   if (averages_in_groups(sync)) return {Topology::kButterfly, TopologyReason::kGroups};
-  if (sync.codec() == CodecKind::kSparse2) return {Topology::kAllgather, TopologyReason::kSparse};
-  if (sync.topology() != Topology::kAuto) return {sync.topology(), TopologyReason::kAsked};
-  if (sync.outer_state() == OuterState::kSharded) {
+  if (sync.codec == CodecKind::kSparse2) return {Topology::kAllgather, TopologyReason::kSparse};
+  if (sync.topology != Topology::kAuto) return {sync.topology, TopologyReason::kAsked};
+  if (sync.outer_state == OuterState::kSharded) {
     return {Topology::kButterfly, TopologyReason::kSharded};
   }
-  if (sync.aggregator() != Aggregator::kMean)
-    return {Topology::kButterfly, TopologyReason::kRobust};
+  if (sync.aggregator != Aggregator::kMean) return {Topology::kButterfly, TopologyReason::kRobust};
   const bool all_reachable =
       std::all_of(members.begin(), members.end(), [](const auto& m) { return m.reachable; });
   if (!all_reachable) return {Topology::kButterfly, TopologyReason::kUnreachable};
   if (members.size() <= kStreamsMax + 1) {
     return {Topology::kButterfly, TopologyReason::kFewestHops};
   }
-  if (traits_of(sync.codec()).is_coarse()) {
+  if (traits_of(sync.codec).is_coarse()) {
     return {Topology::kButterfly, TopologyReason::kRequantized};
   }
   return {Topology::kRing, TopologyReason::kManyStreams};

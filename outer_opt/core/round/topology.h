@@ -54,9 +54,8 @@ struct TopologyChoice {
 };
 constexpr auto fields_of(Of<TopologyChoice>) {
   using T = TopologyChoice;
-  return fields(field<&T::topology>("topology"), field<&T::reason>("topology_reason"));
+  return fields(field<&T::topology>(), field<&T::reason>("topology_reason"));
 }
-static_assert(lists_every_field<TopologyChoice>());
 
 // Streams that one member keeps up to its peers before a ring is preferred.
 inline constexpr std::size_t kStreamsMax = 64;

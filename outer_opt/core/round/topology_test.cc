@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/codec/frame.h"
 #include "outer_opt/core/round/round.h"
 
@@ -159,7 +159,7 @@ TEST(PartShares, ReducersOwnAllWhenNobodyElseCanBeDialed) {
 
 TEST(Choose, AParamServerWithoutReducersIsAButterfly) {
   const SyncSpec sync =
-      sync_with([](SyncOptions& options) { options.topology = Topology::kParamServer; });
+      sync_with([](SyncSpec& options) { options.topology = Topology::kParamServer; });
   EXPECT_EQ(choose_topology(sync, with_reducers({1, 1}, {1})),
             (TopologyChoice{Topology::kParamServer, TopologyReason::kAsked}));
   EXPECT_EQ(choose_topology(sync, lines({1, 1})),
@@ -204,13 +204,13 @@ TEST(RingOrder, SlowOnesStandSideBySide) {
 TEST(ChooseTopology, EveryReason) {
   const auto choose = [](std::size_t n, auto change) {
     std::vector<LinkedMember> members(n);
-    const SyncSpec sync = sync_with([&](SyncOptions& options) {
+    const SyncSpec sync = sync_with([&](SyncSpec& options) {
       options.topology = Topology::kAuto;
       change(options, members);
     });
     return choose_topology(sync, members);
   };
-  using S = SyncOptions;
+  using S = SyncSpec;
   using M = std::vector<LinkedMember>;
   for (const Topology groups : {Topology::kMoshpit, Topology::kGossip}) {
     EXPECT_EQ(choose(3, [&](S& s, M&) { s.topology = groups, s.codec = CodecKind::kFp32; }),

@@ -6,7 +6,6 @@
 #include <array>
 
 #include "base/check.h"
-#include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -36,7 +35,8 @@ double share_of(const ReducePlan& plan, ReplicaId self) {
   return all > 0 ? own / all : 0;
 }
 
-EagerUpdates::EagerUpdates(std::vector<Fragment> fragments) : fragments_(std::move(fragments)) {
+EagerUpdates::EagerUpdates(std::vector<Fragment> fragments, const OuterOptimizer& optimizer)
+    : optimizer_(optimizer), fragments_(std::move(fragments)) {
   std::int64_t values = 0;
   for (const Fragment& fragment : fragments_) values += value_count(fragment);
   fragments_.insert(fragments_.begin(), Fragment{{0, values}});
@@ -45,7 +45,7 @@ EagerUpdates::EagerUpdates(std::vector<Fragment> fragments) : fragments_(std::mo
 }
 
 void EagerUpdates::begin(std::int32_t fragment, std::span<const float> pseudo_gradient,
-                         std::span<const float> momentum, std::span<const float> anchor,
+                         const NamedVectors& vectors, std::span<const float> anchor,
                          std::span<float> local) {
   SHOAL_CHECK(state_ == EagerState::kNone, "the step before is neither adopted nor taken back");
   const Fragment& values = values_of(fragment);
@@ -56,25 +56,34 @@ void EagerUpdates::begin(std::int32_t fragment, std::span<const float> pseudo_gr
   const auto& known = last_of(fragment);
   if (!known) return gather(values, local, start_);
   gather(values, anchor, start_);
-  take_step(*known, pseudo_gradient, momentum);
+  take_step(*known, pseudo_gradient, vectors);
   for_each_run(values, [&](std::size_t whole, std::size_t packed, std::size_t count) {
     std::copy_n(start_.data() + packed, count, local.data() + whole);
   });
 }
 
-// The outer step itself, block by block, on copies of momentum and anchor.
+// The outer step itself, block by block, on copies of state and anchor. It is the next one of the
+// fragment, which is averaged every so many rounds as there are fragments.
 void EagerUpdates::take_step(const Known& known, std::span<const float> pseudo_gradient,
-                             std::span<const float> momentum) {
-  std::array<float, kBlock> estimate, kept;
+                             const NamedVectors& vectors) {
+  std::array<float, kBlock> estimate;
+  std::array<std::array<float, kBlock>, kStateVectorsMax> kept;
+  std::array<std::span<float>, kStateVectorsMax> state;
+  StepTerms terms = known.terms;
+  terms.round += std::ssize(fragments_) - 1;
   for_each_run(values_of(under_way_), [&](std::size_t whole, std::size_t packed, std::size_t all) {
     for (std::size_t at = 0; at < all; at += kBlock) {
       const std::size_t count = std::min(kBlock, all - at);
       for (std::size_t i = 0; i < count; ++i) {
         estimate[i] = others_[whole + at + i] + known.share * pseudo_gradient[packed + at + i];
       }
-      std::copy_n(momentum.data() + whole + at, count, kept.data());
-      nesterov_step(known.outer, std::span(estimate).first(count), std::span(kept).first(count),
-                    std::span(start_).subspan(packed + at, count));
+      for (std::size_t v = 0; v < vectors.size(); ++v) {
+        std::copy_n(vectors[v].values.data() + whole + at, count, kept[v].data());
+        state[v] = std::span(kept[v]).first(count);
+      }
+      optimizer_.step(terms, std::span(estimate).first(count),
+                      std::span(state).first(vectors.size()),
+                      std::span(start_).subspan(packed + at, count));
     }
   });
 }
@@ -91,7 +100,7 @@ void EagerUpdates::take_back(std::span<const float> pseudo_gradient, std::span<c
   });
 }
 
-void EagerUpdates::committed(std::int32_t fragment, const OuterSpec& outer, double share,
+void EagerUpdates::committed(std::int32_t fragment, const StepTerms& terms, double share,
                              std::span<const float> pseudo_gradient,
                              std::span<const float> average) {
   const Fragment& values = values_of(fragment);
@@ -99,7 +108,7 @@ void EagerUpdates::committed(std::int32_t fragment, const OuterSpec& outer, doub
               average.size() == pseudo_gradient.size());
   SHOAL_CHECK(state_ == EagerState::kNone ||
               (state_ == EagerState::kAhead && fragment == under_way_));
-  const Known known{outer, static_cast<float>(share)};
+  const Known known{terms, static_cast<float>(share)};
   for_each_run(values, [&](std::size_t whole, std::size_t packed, std::size_t all) {
     for (std::size_t i = 0; i < all; ++i) {
       others_[whole + i] = average[packed + i] - known.share * pseudo_gradient[packed + i];

@@ -6,12 +6,12 @@
 // (weight and clip factor; 1/N with N equal members):
 //
 //   estimate = A' + w (D - D')
-//   start    = the anchor after a Nesterov step with the estimate
+//   start    = the anchor after an outer step with the estimate
 //   local   <- start                            at the boundary
 //   local   <- local + (anchor - start)         where the result is adopted: with the new anchor
 //   local   <- local + (anchor - D - start)     after an abort: the anchor is what it was
 //
-// Anchor and outer momentum, which all replicas share bit for bit, never see an estimate: they take
+// Anchor and state vectors, which all replicas share bit for bit, never see an estimate: they take
 // the true average at the commit. Local parameters are corrected by what the estimate was wrong by,
 // so that no inner step is lost. In the paper the estimate is all there is, one round late.
 //
@@ -31,6 +31,7 @@
 
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/fragments.h"
+#include "outer_opt/core/step/outer_optimizer.h"
 
 namespace shoal::outer_opt {
 
@@ -42,18 +43,18 @@ enum class EagerState { kNone, kAhead, kSettled };
 class EagerUpdates {
  public:
   // Fragments 1, 2, …, P of the vector. Number 0 is all of it, with P = 1 the only one in use.
-  explicit EagerUpdates(std::vector<Fragment> fragments);
+  // The optimizer outlives this.
+  EagerUpdates(std::vector<Fragment> fragments, const OuterOptimizer& optimizer);
 
-  // At the boundary of a round that is adopted later.
+  // At the boundary of a round that is adopted later. `vectors` are the optimizer's.
   void begin(std::int32_t fragment, std::span<const float> pseudo_gradient,
-             std::span<const float> momentum, std::span<const float> anchor,
-             std::span<float> local);
+             const NamedVectors& vectors, std::span<const float> anchor, std::span<float> local);
   // The round continues: what was trained stays, the step does not.
   void take_back(std::span<const float> pseudo_gradient, std::span<const float> anchor,
                  std::span<float> local);
   // The average of a fragment was committed, with a part of this replica in it, and the outer step
-  // taken as `outer` says.
-  void committed(std::int32_t fragment, const OuterSpec& outer, double share,
+  // taken with these terms.
+  void committed(std::int32_t fragment, const StepTerms& terms, double share,
                  std::span<const float> pseudo_gradient, std::span<const float> average);
   // It was committed without; the caller puts local parameters on the anchor.
   void dropped(std::int32_t fragment);
@@ -64,14 +65,15 @@ class EagerUpdates {
 
  private:
   struct Known {  // of the last average of a fragment
-    OuterSpec outer;
+    StepTerms terms;
     float share = 0;
   };
   const std::optional<Known>& last_of(std::int32_t fragment) const;
   const Fragment& values_of(std::int32_t fragment) const;
   void take_step(const Known& known, std::span<const float> pseudo_gradient,
-                 std::span<const float> momentum);
+                 const NamedVectors& vectors);
 
+  const OuterOptimizer& optimizer_;
   std::vector<Fragment> fragments_;         // the whole vector, then each
   std::vector<std::optional<Known>> last_;  // the same order
   std::vector<float> others_;               // A' - w D', of the whole vector

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -36,16 +35,16 @@ std::vector<Fragment> equal_runs(std::int64_t values, std::int64_t fragments) {
 
 }  // namespace
 
-Steps round_length(const SyncSpec& sync) { return Steps(sync.every().count() / sync.fragments()); }
+Steps round_length(const SyncSpec& sync) { return Steps(sync.every.count() / sync.fragments); }
 
 std::int32_t fragment_of(const JobSpec& spec, RoundNumber round, Steps to_step) {
-  const std::int64_t fragments = spec.sync.fragments();
+  const std::int64_t fragments = spec.sync.fragments;
   if (fragments == 1 || to_step >= spec.train.steps) return 0;
   return static_cast<std::int32_t>((round - 1) % fragments) + 1;
 }
 
 Steps overlap_at(const JobSpec& spec, Steps to_step) {
-  return std::clamp(spec.train.steps - to_step, Steps(0), spec.sync.overlap_steps());
+  return std::clamp(spec.train.steps - to_step, Steps(0), spec.sync.overlap_steps);
 }
 
 std::vector<Fragment> cut_fragments(const StageSizes& sizes, std::int64_t fragments) {
@@ -104,18 +103,6 @@ void adopt(const Fragment& fragment, double blend, std::span<const float> anchor
       const float mine = kept * to[i], theirs = taken * from[i];
       to[i] = kept == 0 ? from[i] : mine + theirs;
     }
-  }
-}
-
-void nesterov_step(const OuterSpec& options, const Fragment& fragment,
-                   std::span<const float> average, std::span<float> momentum,
-                   std::span<float> anchor) {
-  SHOAL_CHECK(static_cast<std::int64_t>(average.size()) == value_count(fragment));
-  std::int64_t packed = 0;
-  for (const ValueRange& range : fragment) {
-    nesterov_step(options, part(average, {packed, range.count}), part(momentum, range),
-                  part(anchor, range));
-    packed += range.count;
   }
 }
 

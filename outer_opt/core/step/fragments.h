@@ -52,9 +52,5 @@ void gather(const Fragment& fragment, std::span<const float> from, std::span<flo
 // Both are whole vectors.
 void adopt(const Fragment& fragment, double blend, std::span<const float> anchor,
            std::span<float> local);
-// The Nesterov step (nesterov.h) of the fragment alone: `average` is packed, the others whole.
-void nesterov_step(const OuterSpec& options, const Fragment& fragment,
-                   std::span<const float> average, std::span<float> momentum,
-                   std::span<float> anchor);
 
 }  // namespace shoal::outer_opt

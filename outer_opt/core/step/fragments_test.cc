@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "job/job_options_test_util.h"
+#include "job/sync_spec_test_util.h"
 #include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::outer_opt {
@@ -13,7 +13,7 @@ namespace {
 JobSpec job(std::int64_t steps, std::int64_t every, std::int64_t fragments, std::int64_t overlap) {
   JobSpec spec;
   spec.train.steps = Steps(steps);
-  change_sync(spec, [&](SyncOptions& sync) {
+  change_sync(spec, [&](SyncSpec& sync) {
     sync.every = Steps(every);
     sync.fragments = fragments;
     sync.overlap_steps = Steps(overlap);
@@ -86,15 +86,10 @@ TEST(Fragments, NothingIsOverlappedBeyondTheEnd) {
   EXPECT_EQ(overlap_at(spec, Steps(110)), Steps(0));
 }
 
-TEST(Fragments, TheOuterStepTouchesItsFragmentOnly) {
-  const Fragment fragment{{1, 2}, {4, 1}};
-  std::vector<float> anchor{1, 2, 3, 4, 5}, momentum(5, 0.0f);
-  const std::vector<float> average{1, 1, 2};
-  nesterov_step({1, 0}, fragment, average, momentum, anchor);
-  EXPECT_EQ(anchor, (std::vector<float>{1, 1, 2, 4, 3}));
-  EXPECT_EQ(momentum, (std::vector<float>{0, 1, 1, 0, 2}));
+TEST(Fragments, GatherPacksTheRunsOfAFragment) {
+  const std::vector<float> anchor{1, 1, 2, 4, 3};
   std::vector<float> packed(3);
-  gather(fragment, anchor, packed);
+  gather({{1, 2}, {4, 1}}, anchor, packed);
   EXPECT_EQ(packed, (std::vector<float>{1, 2, 3}));
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "outer_opt/core/round/plan_refusal.h"
+#include "outer_opt/core/step/nesterov.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -53,36 +54,6 @@ std::vector<MomentumHolder> givers(std::vector<ValueRange> ranges, ReplicaId sel
 
 }  // namespace
 
-void owner_step(const OuterSpec& outer, std::span<const float> momentum, std::span<float> average) {
-  SHOAL_CHECK(momentum.size() == average.size());
-  const auto lr = static_cast<float>(outer.lr);
-  const auto beta = static_cast<float>(outer.momentum);
-  const float* __restrict m = momentum.data();
-  float* __restrict d = average.data();
-  for (std::size_t i = 0; i < average.size(); ++i) {
-    const float kept = beta * m[i];
-    const float now = kept + d[i];
-    const float ahead = beta * now;
-    const float direction = d[i] + ahead;
-    d[i] = lr * direction;
-  }
-}
-
-void follow_step(const OuterSpec& outer, std::span<const float> step, std::span<float> momentum) {
-  SHOAL_CHECK(momentum.size() == step.size());
-  const auto lr = static_cast<float>(outer.lr);
-  const auto beta = static_cast<float>(outer.momentum);
-  const float both = 1.0f + beta;
-  const float* __restrict u = step.data();
-  float* __restrict m = momentum.data();
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    const float direction = u[i] / lr;
-    const float kept = beta * m[i];
-    const float sum = direction + kept;
-    m[i] = sum / both;
-  }
-}
-
 void apply_step(std::span<const float> step, std::span<float> anchor) {
   SHOAL_CHECK(anchor.size() == step.size());
   const float* __restrict u = step.data();
@@ -123,7 +94,7 @@ std::span<float> MomentumShards::at(const ValueRange& range) {
                static_cast<std::size_t>(range.count));
 }
 
-void MomentumShards::follow(const OuterSpec& outer, const ValueRange& run,
+void MomentumShards::follow(const OwnerTerms& outer, const ValueRange& run,
                             std::span<const float> step) {
   for (const ValueRange& range : ranges_) {
     const ValueRange held = common(range, run);

@@ -11,7 +11,8 @@
 //
 // follows from what was sent alone. Owner and backup, the next owner in the plan's order, both do
 // this with the decoded u: they stay equal without a byte on the wire, and each member keeps two
-// parts, 2/n of the vector. An encoding error e of u acts as an error e / (lr * (1 + beta)) of d,
+// parts, 2/n of the vector. Both formulas are in nesterov.h; no other outer optimizer can be
+// sharded. An encoding error e of u acts as an error e / (lr * (1 + beta)) of d,
 // once; it grows by less than beta^2 + rel^2 beta^4 / (1 + beta)^2 per round in the mean square,
 // where rel is the codec's relative error: below 1 for every dense codec.
 //
@@ -32,10 +33,6 @@
 
 namespace shoal::outer_opt {
 
-// The average becomes the step u. Equal lengths.
-void owner_step(const OuterSpec& outer, std::span<const float> momentum, std::span<float> average);
-// m becomes m'. Equal lengths.
-void follow_step(const OuterSpec& outer, std::span<const float> step, std::span<float> momentum);
 // anchor -= step.
 void apply_step(std::span<const float> step, std::span<float> anchor);
 
@@ -52,7 +49,7 @@ class MomentumShards {
   std::span<float> at(const ValueRange& range);
 
   // After the commit of a round, what is held of the run; `step` is the run's.
-  void follow(const OuterSpec& outer, const ValueRange& run, std::span<const float> step);
+  void follow(const OwnerTerms& outer, const ValueRange& run, std::span<const float> step);
 
  private:
   std::size_t index_of(const ValueRange& range) const;  // ranges_.size(): not held

@@ -20,7 +20,7 @@ using Ranges = std::vector<ValueRange>;
 
 // Powers of two, so that every result but the last quotient is exact, and that one is a whole.
 TEST(MomentumShards, StepAndMomentumOfSmallNumbers) {
-  const OuterSpec outer{0.5, 0.5};
+  const OwnerTerms outer{0.5, 0.5};
   std::vector<float> momentum{2, 0}, step{4, -8};
   owner_step(outer, momentum, step);
   EXPECT_EQ(step, (std::vector<float>{3.25, -6}));
@@ -33,12 +33,12 @@ TEST(MomentumShards, StepAndMomentumOfSmallNumbers) {
 
 TEST(MomentumShards, WithoutCodecItIsTheReplicatedOuterStep) {
   Prng prng(3);
-  const OuterSpec outer{0.7, 0.9};
+  const OwnerTerms outer{0.7, 0.9};
   std::vector<float> theta(64, 1.0f), whole(64), anchor(64, 1.0f), shard(64);
   for (int round = 0; round < 200; ++round) {
     std::vector<float> average;
     for (int i = 0; i < 64; ++i) average.push_back(static_cast<float>(prng.normal()));
-    nesterov_step(outer, average, whole, theta);
+    nesterov_step({outer.lr, outer.momentum}, average, whole, theta);
     owner_step(outer, shard, average);
     follow_step(outer, average, shard);
     apply_step(average, anchor);
@@ -53,7 +53,7 @@ TEST(MomentumShards, WithoutCodecItIsTheReplicatedOuterStep) {
 // codec as without one.
 TEST(MomentumShards, StableWithEveryCodec) {
   constexpr std::size_t kValues = 1024;
-  const OuterSpec outer{0.7, 0.9};
+  const OwnerTerms outer{0.7, 0.9};
   std::map<CodecKind, double> ends;
   for (const CodecKind kind : kDenseCodecs) {
     Prng prng(5);
@@ -138,7 +138,7 @@ TEST(MomentumShards, HoldsWhatLiesInOneOfItsRanges) {
 }
 
 TEST(MomentumShards, FollowEachInItsPlace) {
-  const OuterSpec outer{0.5, 0.5};
+  const OwnerTerms outer{0.5, 0.5};
   MomentumShards shards(Ranges{{0, 1}, {2, 1}});
   shards.at({0, 1})[0] = 2;
   shards.follow(outer, {0, 3}, std::vector<float>{3.25, 99, -6});  // the numbers of the first test
@@ -147,7 +147,7 @@ TEST(MomentumShards, FollowEachInItsPlace) {
 }
 
 TEST(MomentumShards, FollowRunByRun) {
-  const OuterSpec outer{0.5, 0.5};
+  const OwnerTerms outer{0.5, 0.5};
   MomentumShards shards(Ranges{{1, 2}});
   shards.at({1, 2})[0] = 2;
   shards.follow(outer, {2, 2}, std::vector<float>{-6, 99});

@@ -28,6 +28,43 @@ void nesterov_step(const OuterSpec& options, std::span<const float> average,
   }
 }
 
+void Nesterov::step(const StepTerms& terms, std::span<const float> average, StateRuns state,
+                    std::span<float> anchor) const {
+  SHOAL_CHECK(state.size() == 1);
+  nesterov_step({terms.outer_lr, spec().momentum}, average, state[0], anchor);
+}
+
+void owner_step(const OwnerTerms& outer, std::span<const float> momentum,
+                std::span<float> average) {
+  SHOAL_CHECK(momentum.size() == average.size());
+  const auto lr = static_cast<float>(outer.lr);
+  const auto beta = static_cast<float>(outer.momentum);
+  const float* __restrict m = momentum.data();
+  float* __restrict d = average.data();
+  for (std::size_t i = 0; i < average.size(); ++i) {
+    const float kept = beta * m[i];
+    const float now = kept + d[i];
+    const float ahead = beta * now;
+    const float direction = d[i] + ahead;
+    d[i] = lr * direction;
+  }
+}
+
+void follow_step(const OwnerTerms& outer, std::span<const float> step, std::span<float> momentum) {
+  SHOAL_CHECK(momentum.size() == step.size());
+  const auto lr = static_cast<float>(outer.lr);
+  const auto beta = static_cast<float>(outer.momentum);
+  const float both = 1.0f + beta;
+  const float* __restrict u = step.data();
+  float* __restrict m = momentum.data();
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    const float direction = u[i] / lr;
+    const float kept = beta * m[i];
+    const float sum = direction + kept;
+    m[i] = sum / both;
+  }
+}
+
 DelayedTerms delayed_terms(double share, double momentum, double renewals) {
   const double decay = std::pow(momentum, renewals);
   return {share, decay, momentum * ((1 - decay) / (1 - momentum))};

@@ -8,6 +8,12 @@
 // lr 0.7 and momentum 0.9 the steps are 1.33, 1.897, 2.4073, 2.86657, … towards lr / (1 - momentum)
 // = 7.
 //
+// Sharded (momentum_shards.h), the owner of a part takes the step for it and sends the step
+//
+//   u = lr * (d + momentum * (momentum * m + d))
+//
+// from which m' = (u / lr + momentum * m) / (1 + momentum) follows.
+//
 // Delayed Nesterov (Liu et al. 2024, Asynchronous Local-SGD, Algorithm 3 with c = 0) is for
 // averages of which each stands for a share of the replicas only: with all of the momentum at each
 // of them, every pseudo-gradient would be pushed several times. There momentum is renewed once per
@@ -29,12 +35,27 @@
 #include <span>
 
 #include "job/job_spec.h"
+#include "outer_opt/core/round/reduce_plan.h"
+#include "outer_opt/core/step/outer_optimizer.h"
 
 namespace shoal::outer_opt {
 
 // The three spans have the same length and do not overlap. Pure and thread-safe.
 void nesterov_step(const OuterSpec& options, std::span<const float> average,
                    std::span<float> momentum, std::span<float> anchor);
+
+class Nesterov final : public OuterOptimizer {
+ public:
+  using OuterOptimizer::OuterOptimizer;
+  void step(const StepTerms& terms, std::span<const float> average, StateRuns state,
+            std::span<float> anchor) const override;
+  OuterKernel kernel() const override { return OuterKernel::kNesterov; }
+};
+
+// The average becomes the step u. Equal lengths.
+void owner_step(const OwnerTerms& outer, std::span<const float> momentum, std::span<float> average);
+// m becomes m'. Equal lengths.
+void follow_step(const OwnerTerms& outer, std::span<const float> step, std::span<float> momentum);
 
 struct DelayedTerms {
   double share = 1;

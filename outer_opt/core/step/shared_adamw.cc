@@ -1,25 +1,14 @@
 // See shared_adamw.h. The loops have no reduction over a changing order, so vectorizing them cannot
-// change a bit; powers are products, because libraries differ in the last bit of pow.
+// change a bit.
 #include "outer_opt/core/step/shared_adamw.h"
 
 #include <array>
 #include <cmath>
 
 #include "base/check.h"
+#include "base/integer_power.h"
 
 namespace shoal::outer_opt {
-namespace {
-
-double power(double base, std::int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent /= 2, base *= base) {
-    if (exponent % 2 == 1) result *= base;
-  }
-  return result;
-}
-
-}  // namespace
-
 SharedAdamW shared_adamw(const SharedAdamWOptions& options, bool decays) {
   SHOAL_CHECK(options.step >= 1);
   SharedAdamW step;
@@ -28,8 +17,8 @@ SharedAdamW shared_adamw(const SharedAdamWOptions& options, bool decays) {
   step.beta2 = static_cast<float>(options.beta2);
   step.eps = static_cast<float>(options.eps);
   step.decay = decays ? step.lr * static_cast<float>(options.weight_decay) : 0.0f;
-  step.rate = step.lr / static_cast<float>(1 - power(options.beta1, options.step));
-  step.root = 1.0f / std::sqrt(static_cast<float>(1 - power(options.beta2, options.step)));
+  step.rate = step.lr / static_cast<float>(1 - integer_power(options.beta1, options.step));
+  step.root = 1.0f / std::sqrt(static_cast<float>(1 - integer_power(options.beta2, options.step)));
   const bool clipped = options.clip > 0 && options.norm > options.clip;
   step.scale = clipped ? static_cast<float>(options.clip / options.norm) : 1.0f;
   return step;

@@ -14,7 +14,7 @@ namespace shoal::swarm {
 namespace {
 
 constexpr double kFloatBytes = 4;
-constexpr std::int64_t kMuonWorkspace = 5;   // see training_memory()
+constexpr std::int64_t kMuonWorkspace = 5;  // see training_memory()
 constexpr double kMostBytes = 9.0e18;
 
 std::int64_t boundary_bytes_of(ActivationCodec codec, std::int64_t hidden) {
@@ -73,8 +73,9 @@ CostModel::CostModel(const JobSpec& spec, CostOptions options, std::optional<End
   SHOAL_CHECK(m.layers > 0 && m.hidden > 0 && options.microbatches_in_flight > 0);
   hidden_ = m.hidden;
   vectors_ = training_vectors(full);
-  moments_travel_ = full.sync.algorithm() == SyncAlgorithm::kDdp ||
-                    full.train.join == JoinMoments::kMoments;
+  shared_vectors_ = shared_vectors(full);
+  moments_travel_ = full.train.join == JoinMoments::kMoments &&
+                    full.sync.algorithm != SyncAlgorithm::kDdp;  // its moments are shared
   whole_recomputes_ = full.swarm.recompute == Recompute::kRecompute;
   tokens_ = full.train.microbatch * m.context;
   boundary_bytes_ = boundary_bytes_of(options.codec, m.hidden);
@@ -143,7 +144,7 @@ Bytes CostModel::memory(UnitRange range) const {
 
 Bytes CostModel::state_bytes(UnitRange range) const {
   const std::int64_t moments = 2 * parameters(range) - without_second_moment(range);
-  return Bytes((2 * parameters(range) + (moments_travel_ ? moments : 0)) * 4);
+  return Bytes((shared_vectors_ * parameters(range) + (moments_travel_ ? moments : 0)) * 4);
 }
 
 }  // namespace shoal::swarm

@@ -65,8 +65,8 @@ class CostModel {
   // microbatches in flight keep. The whole model on one replica is not a pipeline: it has one
   // microbatch at a time.
   Bytes memory(UnitRange range) const;
-  // State that a joiner downloads: anchor and outer momentum in fp32, and the moments where
-  // train.join or ddp sends them.
+  // State that a joiner downloads, in fp32: shared_vectors() of job/training_vectors.h, and the
+  // moments where train.join sends them.
   Bytes state_bytes(UnitRange range) const;
   // What one token sends over one boundary in one direction: the same at every cut of these
   // families.
@@ -83,6 +83,7 @@ class CostModel {
   CostOptions options_;
   std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0;
   double vectors_ = 0;
+  std::int64_t shared_vectors_ = 0;
   bool moments_travel_ = false;
   bool whole_recomputes_ = false;    // swarm.recompute of a job with one stage
   std::int64_t muon_workspace_ = 0;  // values, where there are matrices; 0: not muon

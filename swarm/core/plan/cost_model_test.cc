@@ -135,11 +135,10 @@ TEST(CostModel, AStageKeepsItsPartOfResidualAndContributions) {
   const UnitRange stage{1, 3};
   const CostModel plain(spec, {});
   const Bytes vector(4 * plain.parameters(stage));
-  spec.sync = {LocalSgdSync{PlainRounds{.reduce = {SparseReduce{}}}}};
+  spec.sync = {.topology = Topology::kAllgather, .codec = CodecKind::kSparse2};
   EXPECT_EQ(CostModel(spec, {}).memory(stage) - plain.memory(stage), vector);
   EXPECT_EQ(CostModel(spec, {}).memory(plain.whole()), training_memory(spec));
-  const DenseReduce robust{.aggregator = Aggregator::kCenteredClip};
-  spec.sync = {LocalSgdSync{PlainRounds{.reduce = {robust}}}};
+  spec.sync = {.aggregator = Aggregator::kCenteredClip};
   EXPECT_EQ(CostModel(spec, {}).memory(stage) - plain.memory(stage), vector);
 }
 

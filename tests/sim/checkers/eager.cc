@@ -20,7 +20,7 @@ class Eager final : public LifeChecker {
   const char* name() const override { return "eager"; }
 
   void contributed(const Contributed& c) override {
-    if (!c.spec.sync.eager()) return;
+    if (!c.spec.sync.eager) return;
     Part& part = newest_[c.replica];
     part = {};
     for (const ReduceMember& member : c.plan.members) {
@@ -31,7 +31,7 @@ class Eager final : public LifeChecker {
   }
 
   void outer_stepped(const OuterStepped& s) override {
-    if (!s.spec.sync.eager()) return;
+    if (!s.spec.sync.eager) return;
     const auto newest = newest_.find(s.replica);
     const bool counts = newest != newest_.end() && !newest->second.values.empty();
     if (!counts) {
@@ -39,9 +39,12 @@ class Eager final : public LifeChecker {
       begun_.erase(s.replica);
       return;
     }
-    last_[{s.replica, s.number}] = {newest->second,
-                                    {s.average.begin(), s.average.end()},
-                                    {s.commit.outer_lr, s.spec.sync.outer().momentum}};
+    OuterSpec outer = s.spec.sync.outer;
+    outer.lr = s.commit.outer_lr;
+    // The estimate is for the next step of the fragment.
+    const std::int64_t steps = (s.commit.key.round - 1) / s.spec.sync.fragments + 2;
+    last_[{s.replica, s.number}] = {
+        newest->second, {s.average.begin(), s.average.end()}, outer, static_cast<double>(steps)};
   }
 
   void eagerly_begun(const EagerlyBegun& e) override {
@@ -73,7 +76,7 @@ class Eager final : public LifeChecker {
   }
 
   void adopted(const Adopted& a) override {
-    if (!a.spec.sync.eager() || is_tainted(a.replica)) return;
+    if (!a.spec.sync.eager || is_tainted(a.replica)) return;
     const std::string who = to_string(a.replica) + " in " + to_text(a.key);
     const auto begun = begun_.find(a.replica);
     if (begun == begun_.end()) return violated(who + " adopts what it did not begin");
@@ -102,6 +105,7 @@ class Eager final : public LifeChecker {
     Part own;
     std::vector<float> average;
     OuterSpec outer;
+    double step = 0;  // of the estimate, the first one is 1
   };
 
   struct Begun {  // local parameters
@@ -117,15 +121,34 @@ class Eager final : public LifeChecker {
   // The values of the fragment after the step with the estimate.
   static void put_start(const Last& last, const EagerlyBegun& e, std::vector<double>& values) {
     const double share = last.own.weight / last.own.weights;
-    const double lr = last.outer.lr, beta = last.outer.momentum;
     for (std::size_t packed = 0; const std::size_t i : values_in(e.fragment)) {
       const double news = static_cast<double>(e.pseudo_gradient[packed]) -
                           static_cast<double>(last.own.values[packed]);
       const double estimate = static_cast<double>(last.average[packed]) + share * news;
-      const double momentum = beta * static_cast<double>(e.momentum[i]) + estimate;
-      values[i] = static_cast<double>(e.anchor[i]) - lr * (estimate + beta * momentum);
+      values[i] = static_cast<double>(e.anchor[i]) - move_of(last, e, i, estimate);
       ++packed;
     }
+  }
+
+  // By how much the outer step with the estimate moves value i.
+  static double move_of(const Last& last, const EagerlyBegun& e, std::size_t i, double estimate) {
+    const OuterSpec& outer = last.outer;
+    const auto before = [&](std::size_t v) { return double{e.vectors.at(v).values[i]}; };
+    switch (outer.method) {
+      case OuterMethod::kNesterov: {
+        const double momentum = outer.momentum * before(0) + estimate;
+        return outer.lr * (estimate + outer.momentum * momentum);
+      }
+      case OuterMethod::kSgd:
+        return outer.lr * (outer.momentum * before(0) + estimate);
+      case OuterMethod::kAdam: {
+        const double m = outer.beta1 * before(0) + (1 - outer.beta1) * estimate;
+        const double v = outer.beta2 * before(1) + (1 - outer.beta2) * estimate * estimate;
+        const double root = std::sqrt(v / (1 - std::pow(outer.beta2, last.step)));
+        return outer.lr * m / (1 - std::pow(outer.beta1, last.step)) / (root + outer.eps);
+      }
+    }
+    return 0;
   }
 
   std::map<ReplicaId, Part> newest_;

@@ -59,7 +59,7 @@ class Feedback final : public LifeChecker {
   };
 
   static std::vector<float> summed(const std::vector<float>& residual, const Contributed& c) {
-    const float decay = static_cast<float>(c.spec.sync.feedback());
+    const float decay = static_cast<float>(c.spec.sync.feedback);
     std::vector<float> sum(c.pseudo_gradient.begin(), c.pseudo_gradient.end());
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const float kept = decay * (residual.empty() ? 0.0f : residual[i]);

@@ -71,7 +71,7 @@ class HonestAgents final : public Checker {
   }
 
   static bool has_no_proofs(const ReplicaRecord& replica, const Tables& tables) {
-    return tables.jobs.at(replica.job).spec.sync.algorithm() == SyncAlgorithm::kDdp;
+    return tables.jobs.at(replica.job).spec.sync.algorithm == SyncAlgorithm::kDdp;
   }
 
   bool is_contradicted(const ReplicaRecord& replica, const Tables& tables) const {

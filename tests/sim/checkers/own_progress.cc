@@ -66,8 +66,8 @@ class OwnProgress final : public LifeChecker {
   static constexpr std::uint64_t kOther = UINT64_MAX;
 
   static bool adds_up(const JobSpec& spec) {
-    return spec.swarm.stages == 1 && spec.sync.fragments() == 1 &&
-           (spec.sync.overlap_steps() == Steps(0) || spec.sync.eager());
+    return spec.swarm.stages == 1 && spec.sync.fragments == 1 &&
+           (spec.sync.overlap_steps == Steps(0) || spec.sync.eager);
   }
 
   std::map<JobId, std::uint64_t> seeds_;

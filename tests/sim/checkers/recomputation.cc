@@ -36,8 +36,7 @@ class Recomputation final : public ReduceChecker {
     first_[{c.plan.key, c.plan.attempt, c.replica}] = first;
     Attempt& attempt = attempts_[{c.plan.key, c.plan.attempt, first}];
     attempt.plan = c.plan;
-    const bool alone =
-        c.spec.sync.algorithm() == SyncAlgorithm::kNone && c.plan.members.size() == 1;
+    const bool alone = c.spec.sync.algorithm == SyncAlgorithm::kNone && c.plan.members.size() == 1;
     attempt.unclipped = alone;
     attempt.vectors[c.replica] = as_sent(c);
     if (outer_opt::averages_in_groups(c.spec.sync)) {
@@ -69,7 +68,7 @@ class Recomputation final : public ReduceChecker {
 
   void outer_stepped(const OuterStepped& s) override {
     if (outer_opt::averages_in_groups(s.spec.sync)) return step_in_group(s);
-    switch (s.spec.sync.algorithm()) {
+    switch (s.spec.sync.algorithm) {
       case SyncAlgorithm::kNone:
         return step_alone(s);
       case SyncAlgorithm::kDdp:
@@ -78,7 +77,7 @@ class Recomputation final : public ReduceChecker {
         return delayed(s);
       case SyncAlgorithm::kDiloco:
       case SyncAlgorithm::kLocalSgd:
-        return nesterov(s);
+        return optimized(s);
     }
   }
 
@@ -88,18 +87,61 @@ class Recomputation final : public ReduceChecker {
              " is wrong at value " + std::to_string(value));
   }
 
-  void nesterov(const OuterStepped& s) {
+  void optimized(const OuterStepped& s) {
+    switch (s.spec.sync.outer.method) {
+      case OuterMethod::kNesterov:
+        return momentum_step(s, true);
+      case OuterMethod::kSgd:
+        return momentum_step(s, false);
+      case OuterMethod::kAdam:
+        return outer_adam_step(s);
+    }
+  }
+
+  static const std::vector<float>& momentum_in(const replica::OuterState& state) {
+    return vector_of(state.vectors, kMomentum[0]);
+  }
+
+  // `looks_ahead`: Nesterov's.
+  void momentum_step(const OuterStepped& s, bool looks_ahead) {
+    const auto& before = momentum_in(s.before);
+    const auto& after = momentum_in(s.after);
     const float lr = static_cast<float>(s.commit.outer_lr);
-    const float beta = static_cast<float>(s.spec.sync.outer().momentum);
+    const float beta = static_cast<float>(s.spec.sync.outer.momentum);
     for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
       const float average = s.average[k++];
-      const float decayed = beta * s.before.momentum[i];
+      const float decayed = beta * before[i];
       const float momentum = decayed + average;
       const float ahead = beta * momentum;
-      const float direction = average + ahead;
+      const float direction = looks_ahead ? average + ahead : momentum;
       const float move = lr * direction;
       const float anchor = s.before.anchor[i] - move;
-      if (momentum != s.after.momentum[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
+      if (momentum != after[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
+    }
+  }
+
+  // FedAdam in double, from its definition: near, as the product rounds to fp32 at every operation.
+  void outer_adam_step(const OuterStepped& s) {
+    const auto& m_before = vector_of(s.before.vectors, "adam_m");
+    const auto& v_before = vector_of(s.before.vectors, "adam_v");
+    const auto& m_after = vector_of(s.after.vectors, "adam_m");
+    const auto& v_after = vector_of(s.after.vectors, "adam_v");
+    const OuterSpec outer = s.spec.sync.outer;
+    const auto t = static_cast<double>((s.commit.key.round - 1) / s.spec.sync.fragments + 1);
+    for (std::size_t k = 0; const std::size_t i : values_in(s.fragment)) {
+      const double d = s.average[k++];
+      const double kept_m = outer.beta1 * double{m_before[i]}, new_m = (1 - outer.beta1) * d;
+      const double m = kept_m + new_m;
+      const double v = outer.beta2 * double{v_before[i]} + (1 - outer.beta2) * d * d;
+      const double root = std::sqrt(v / (1 - std::pow(outer.beta2, t))) + outer.eps;
+      const double move = s.commit.outer_lr * m / (1 - std::pow(outer.beta1, t)) / root;
+      const double anchor = double{s.before.anchor[i]} - move;
+      const bool near =
+          std::fabs(double{m_after[i]} - m) <=
+              1e-5 * (std::fabs(kept_m) + std::fabs(new_m)) + 1e-12 &&
+          std::fabs(double{v_after[i]} - v) <= 1e-5 * (1e-9 + v) &&
+          std::fabs(double{s.after.anchor[i]} - anchor) <= 1e-5 * (1 + std::fabs(anchor));
+      if (!near) return wrong_step(s, i);
     }
   }
 
@@ -112,35 +154,43 @@ class Recomputation final : public ReduceChecker {
   }
 
   void delayed(const OuterStepped& s) {
+    const auto& before = momentum_in(s.before);
+    const auto& after = momentum_in(s.after);
     const float lr = static_cast<float>(s.commit.outer_lr);
     const float decay = static_cast<float>(s.commit.decay);
     const float push = static_cast<float>(s.commit.push);
     for (std::size_t i = 0; i < s.average.size(); ++i) {
       const float part = static_cast<float>(s.commit.share) * s.average[i];
-      const float sum = s.before.momentum[i] + part;
+      const float sum = before[i] + part;
       const float pushed = push * sum;
       const float direction = part + pushed;
       const float move = lr * direction;
       const float anchor = s.before.anchor[i] - move;
       const float kept = decay * sum;
-      if (kept != s.after.momentum[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
+      if (kept != after[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
     }
   }
 
   // The pull is 1.
   void step_in_group(const OuterStepped& s) {
-    const float beta = static_cast<float>(s.spec.sync.outer().momentum);
+    const auto& before = momentum_in(s.before);
+    const auto& after = momentum_in(s.after);
+    const float beta = static_cast<float>(s.spec.sync.outer.momentum);
     for (std::size_t i = 0; i < s.average.size(); ++i) {
       const float towards = s.average[i] - s.before.anchor[i];
-      const float kept = beta * s.before.momentum[i];
+      const float kept = beta * before[i];
       const float delta = kept + towards;
       const float anchor = s.before.anchor[i] + delta;
-      if (delta != s.after.momentum[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
+      if (delta != after[i] || anchor != s.after.anchor[i]) return wrong_step(s, i);
     }
   }
 
   // AdamW in double, from its definition: near, as the product rounds to fp32 at every operation.
   void adam_step(const OuterStepped& s) {
+    const auto& m_before = vector_of(s.before.vectors, replica::kSharedMoments[0]);
+    const auto& v_before = vector_of(s.before.vectors, replica::kSharedMoments[1]);
+    const auto& m_after = vector_of(s.after.vectors, replica::kSharedMoments[0]);
+    const auto& v_after = vector_of(s.after.vectors, replica::kSharedMoments[1]);
     const TrainSpec& train = s.spec.train;
     const auto step = static_cast<double>(s.commit.key.round);
     const double lr = replica::learning_rate(train, Steps(s.commit.key.round - 1));
@@ -150,15 +200,15 @@ class Recomputation final : public ReduceChecker {
     const double scale = train.clip > 0 && norm > train.clip ? train.clip / norm : 1;
     for (std::size_t i = 0; i < s.average.size(); ++i) {
       const double g = scale * double{s.average[i]};
-      const double kept_m = train.beta1 * double{s.before.adam_m[i]}, new_m = (1 - train.beta1) * g;
+      const double kept_m = train.beta1 * double{m_before[i]}, new_m = (1 - train.beta1) * g;
       const double m = kept_m + new_m;
-      const double v = train.beta2 * double{s.before.adam_v[i]} + (1 - train.beta2) * g * g;
+      const double v = train.beta2 * double{v_before[i]} + (1 - train.beta2) * g * g;
       const double root = std::sqrt(v / (1 - std::pow(train.beta2, step))) + replica::kAdamEps;
       const double kept = double{s.before.anchor[i]} * (1 - lr * train.weight_decay);
       const double anchor = kept - lr * m / (1 - std::pow(train.beta1, step)) / root;
       const double size = std::fabs(kept_m) + std::fabs(new_m);
-      const bool near = std::fabs(double{s.after.adam_m[i]} - m) <= 1e-5 * size + 1e-12 &&
-                        std::fabs(double{s.after.adam_v[i]} - v) <= 1e-5 * (1e-9 + v) &&
+      const bool near = std::fabs(double{m_after[i]} - m) <= 1e-5 * size + 1e-12 &&
+                        std::fabs(double{v_after[i]} - v) <= 1e-5 * (1e-9 + v) &&
                         std::fabs(double{s.after.anchor[i]} - anchor) <= 1e-5;
       if (!near) return wrong_step(s, i);
     }

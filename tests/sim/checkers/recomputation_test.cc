@@ -82,7 +82,7 @@ TEST(Recomputation, WhoWasExcludedMustNotCount) {
 TEST(Recomputation, ARobustAverageOfOneAloneIsWhatItSent) {
   for (const bool alone : {false, true}) {
     Reduced r;
-    if (alone) r.spec.sync.method = NoSync{};
+    if (alone) r.spec.sync.algorithm = SyncAlgorithm::kNone;
     r.plan.aggregator = Aggregator::kTrimmedMean;
     r.plan.members = {{kStays, "a:1", 1, 0.5, 0, 2}};
     r.checker->contributed({kStays, 0, r.plan, {}, {}, r.values, r.spec, {}, {}, r.values, {}});

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "coordinator/core/records/event_kinds.h"
+#include "outer_opt/core/step/nesterov.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {
@@ -193,7 +194,7 @@ class ShardedMomentum final : public Checker {
     const auto job = tables.jobs.find(round.key.job);
     const auto& reduce = round.reduces[static_cast<std::size_t>(stage)];
     const bool sharded =
-        job != tables.jobs.end() && job->second.spec.sync.outer_state() == OuterState::kSharded;
+        job != tables.jobs.end() && job->second.spec.sync.outer_state == OuterState::kSharded;
     if (!sharded || reduce.attempt == 0 || round.key.round < 2) return;
     const std::int64_t all = stage_of(job->second, stage).value_count;
     const std::vector<bool> has = covered(reduce.momentum_holders, static_cast<std::size_t>(all));

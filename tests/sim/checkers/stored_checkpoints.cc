@@ -43,7 +43,9 @@ class StoredCheckpoints final : public Checker {
     const auto stored = files_.find({checkpoint.id, stage});
     if (stored == files_.end()) return;
     std::vector<std::string> roles{"part", "weights"};
-    if (spec.sync.algorithm() != SyncAlgorithm::kDdp) roles.push_back("outer/momentum");
+    for (const std::string_view vector : outer_vectors(spec.sync)) {
+      roles.push_back("outer/" + std::string(vector));
+    }
     for (const std::string& role : roles) {
       if (std::ranges::count(stored->second.files, role, &FileEntry::role) == 0)
         violated(to_string(checkpoint.id) + " is stored without its file of the role " + role);

@@ -15,7 +15,7 @@ class Streaming final : public Checker {
   const char* name() const override { return "streaming"; }
 
   void outer_stepped(const OuterStepped& s) override {
-    const std::int64_t fragments = s.spec.sync.fragments();
+    const std::int64_t fragments = s.spec.sync.fragments;
     const std::string who = to_string(s.replica) + " in " + to_text(s.commit.key);
     const bool all = fragments == 1 || s.number == 0;
     if (!all && s.number != (s.commit.key.round - 1) % fragments + 1) {
@@ -24,8 +24,10 @@ class Streaming final : public Checker {
     const std::vector<bool> inside = members(s.fragment, s.after.anchor.size());
     for (std::size_t i = 0; i < inside.size(); ++i) {
       if (inside[i]) continue;
-      const bool same =
-          s.after.anchor[i] == s.before.anchor[i] && s.after.momentum[i] == s.before.momentum[i];
+      bool same = s.after.anchor[i] == s.before.anchor[i];
+      for (std::size_t v = 0; v < s.after.vectors.size(); ++v) {
+        same = same && s.after.vectors[v].values[i] == s.before.vectors[v].values[i];
+      }
       if (!same) {
         return violated(who + " changes value " + std::to_string(i) + " of another fragment");
       }
@@ -35,13 +37,13 @@ class Streaming final : public Checker {
   void adopted(const Adopted& a) override {
     const std::string who = to_string(a.replica) + " in " + to_text(a.key);
     // Less is left of the lease after an abort that added no steps.
-    const bool early = a.ahead < a.spec.sync.overlap_steps() && !a.stopped && !near_the_end(a);
-    if (early || a.ahead > a.spec.sync.overlap_steps()) {
+    const bool early = a.ahead < a.spec.sync.overlap_steps && !a.stopped && !near_the_end(a);
+    if (early || a.ahead > a.spec.sync.overlap_steps) {
       return violated(who + " adopts " + std::to_string(a.ahead.count()) +
                       " steps behind the boundary");
     }
-    if (a.spec.sync.eager()) return;  // the checker of that looks at the values
-    const auto kept = static_cast<float>(a.spec.sync.blend()), taken = 1.0f - kept;
+    if (a.spec.sync.eager) return;  // the checker of that looks at the values
+    const auto kept = static_cast<float>(a.spec.sync.blend), taken = 1.0f - kept;
     const std::vector<bool> inside = members(a.fragment, a.local.size());
     for (std::size_t i = 0; i < inside.size(); ++i) {
       const float mine = kept * a.local_before[i], theirs = taken * a.anchor[i];
@@ -64,7 +66,7 @@ class Streaming final : public Checker {
 
   // There the schedule ends before the overlap does.
   static bool near_the_end(const Adopted& a) {
-    return a.at + a.spec.sync.overlap_steps() - a.ahead > a.spec.train.steps;
+    return a.at + a.spec.sync.overlap_steps - a.ahead > a.spec.train.steps;
   }
 };
 

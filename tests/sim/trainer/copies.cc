@@ -60,7 +60,7 @@ void Copies::follow(const One& copying) {
     const JobSpec& spec = trainer_.replica_->assign.spec;
     replica::CopiedStage stage{
         order.copy, spec, order.value_count,
-        cut_fragments(trainer_.sizes_of(order.value_count), spec.sync.fragments())};
+        cut_fragments(trainer_.sizes_of(order.value_count), spec.sync.fragments)};
     copying->state = std::make_unique<StateCopy>(
         std::move(stage), round, join_options(trainer_.sim_.options, order.value_count),
         trainer_.prng_.next(), now);

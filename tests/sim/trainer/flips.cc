@@ -11,9 +11,7 @@ void Trainer::flip_memory() {
   Replica& r = *replica_;
   auto& state = const_cast<replica::OuterState&>(r.loop->state());
   std::vector<std::span<float>> targets{state.anchor};
-  for (std::vector<float>* moments : {&state.momentum, &state.adam_m, &state.adam_v}) {
-    if (!moments->empty()) targets.push_back(*moments);
-  }
+  for (NamedVector& vector : state.vectors) targets.push_back(vector.values);
   if (r.has_average) targets.push_back(r.loop->vectors().average_memory());
   sim_.taint(r.id);
   flip_bit(targets[prng_.below(targets.size())], prng_.next());

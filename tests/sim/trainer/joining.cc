@@ -50,7 +50,7 @@ void Trainer::join() {
   joining.state = joining.algorithm->zero_state(values);
   joining.target = std::make_unique<replica::OuterStateTarget>(*joining.algorithm, joining.state,
                                                                joining.moments);
-  const auto fragments = cut_fragments(sizes_of(values), assign.spec.sync.fragments());
+  const auto fragments = cut_fragments(sizes_of(values), assign.spec.sync.fragments);
   joining.session.emplace(assign.source.key,
                           join_shape(*joining.algorithm, joining.state, fragments, 0),
                           assign.sources, *joining.target, join_options(sim_.options, values),
@@ -197,7 +197,7 @@ void Trainer::be_level() {
     r.joining->doubted = true;
     return go_on_joining();
   } else if (held == source.key && source.anchor) {
-    const bool common = r.assign.spec.sync.algorithm() != SyncAlgorithm::kAsync;
+    const bool common = r.assign.spec.sync.algorithm != SyncAlgorithm::kAsync;
     if (std::exchange(r.joining->doubted, false) && common) sim_.tainted.erase(r.id);  // mended
     for (ReplicaId liar : r.joining->session->found_liars()) {
       ++sim_.transitions["a joiner names a source"];

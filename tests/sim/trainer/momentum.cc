@@ -125,7 +125,7 @@ void Trainer::write_checkpoint(const WriteCheckpointTo& command) {
   }
   const replica::OuterState& state = replica_->loop->state();
   replica_->loop->gathers_momentum() ? gather_checkpoint(command)
-                                     : put_checkpoint(command, state.momentum);
+                                     : put_checkpoint(command, state.vectors);
 }
 
 void Trainer::gather_checkpoint(const WriteCheckpointTo& command) {
@@ -147,14 +147,14 @@ void Trainer::gather_checkpoint(const WriteCheckpointTo& command) {
                  MomentumKept{command.replica, replica_->assign.stage, g.key, g.staged.shards,
                               &command.command.momentum});
     const auto values = std::as_const(g.staged.shards).at(all);
-    put_checkpoint(command, {values.begin(), values.end()});
+    put_checkpoint(command, {{kMomentum[0], {values.begin(), values.end()}}});
   };
   r.gathering = gather_ranges(command.command.key, std::move(*staged), done);
 }
 
-void Trainer::put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum) {
+void Trainer::put_checkpoint(const WriteCheckpointTo& command, NamedVectors vectors) {
   CheckpointFiles files{command.command.key, replica_->assign.stage, replica_->loop->state()};
-  files.state.momentum = std::move(momentum);
+  files.state.vectors = std::move(vectors);
   files.state.shards = {};
   files.first = first_value();
   process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {

@@ -72,6 +72,9 @@ void Trainer::show_outer_step(const CommitRound& commit, const replica::OuterSta
                                   r.loop->state().anchor, r.loop->state().shards});
     return;
   }
+  if (r.assign.spec.sync.algorithm == SyncAlgorithm::kDiloco) {
+    ++sim_.transitions[std::string("outer step ") + to_string(r.assign.spec.sync.outer.method)];
+  }
   sim_.observe(&Checker::outer_stepped,
                OuterStepped{r.id, r.session ? r.session->plan.members.size() : 1, commit,
                             r.assign.spec, number, fragment, average, before, r.loop->state()});
@@ -98,7 +101,7 @@ void Trainer::settle(const CommitRound& commit, const replica::OuterLoop::Commit
   if (r.lease) r.lease->committed();
   if (const auto stage = r.stage) stage->committed(commit.key.round, commit.record.step.count());
   if (r.cursor) r.cursor->committed(committed.outcome);
-  const bool early = later && r.cursor->ahead() < r.assign.spec.sync.overlap_steps();
+  const bool early = later && r.cursor->ahead() < r.assign.spec.sync.overlap_steps;
   if (early && sim_.misbehave(Bug::kEarlyAdoption)) adopt_result();
 }
 

@@ -41,21 +41,24 @@ double PlantedLoop::share_in(const ReducePlan& plan) const {
 }
 
 void PlantedLoop::skip_momentum() {
-  std::vector<float>& momentum = mutable_state().momentum;
-  const std::vector<float> nothing(momentum.size(), 0.0f);
-  outer_opt::adopt(values_of(averaged_fragment()), 0, nothing, momentum);
+  for (auto& [name, values] : mutable_state().vectors) {
+    const std::vector<float> nothing(values.size(), 0.0f);
+    outer_opt::adopt(values_of(averaged_fragment()), 0, nothing, values);
+  }
 }
 
 void PlantedLoop::leak_momentum() {
-  std::vector<float>& momentum = mutable_state().momentum;
-  const std::vector<float> right = momentum;
-  for (float& value : momentum) value *= 0.5f;
-  outer_opt::adopt(values_of(averaged_fragment()), 0, right, momentum);
+  for (auto& [name, values] : mutable_state().vectors) {
+    const std::vector<float> right = values;
+    for (float& value : values) value *= 0.5f;
+    outer_opt::adopt(values_of(averaged_fragment()), 0, right, values);
+  }
 }
 
 void PlantedLoop::take_step(const outer_opt::StepTerms& terms) {
   outer_opt::StepTerms told = terms;
-  if (!state().momentum.empty() && seldom(Bug::kSkipMomentum)) skip_momentum();
+  const bool has_momentum = !state().vectors.empty() && !state().shares_adam();
+  if (has_momentum && seldom(Bug::kSkipMomentum)) skip_momentum();
   if (told.decay < 1 && seldom(Bug::kMissedRenewal)) told.decay = 1;
   OuterLoop::take_step(told);
   if (averaged_fragment() > 0 && sim_.misbehave(Bug::kLeakyFragment)) leak_momentum();

@@ -16,11 +16,12 @@ std::optional<replica::OuterState> state_in(const CheckpointFiles& files, StageV
   if (stage.first < files.first || stage.first + stage.count > end) return std::nullopt;
   replica::OuterState state = files.state;
   const auto skipped = static_cast<std::ptrdiff_t>(stage.first - files.first);
-  for (auto* values : {&state.anchor, &state.momentum, &state.adam_m, &state.adam_v}) {
-    if (values->empty()) continue;
-    const auto from = values->begin() + skipped;
-    *values = std::vector<float>(from, from + static_cast<std::ptrdiff_t>(stage.count));
-  }
+  const auto cut = [&](std::vector<float>& values) {
+    const auto from = values.begin() + skipped;
+    values = std::vector<float>(from, from + static_cast<std::ptrdiff_t>(stage.count));
+  };
+  cut(state.anchor);
+  for (NamedVector& vector : state.vectors) cut(vector.values);
   return state;
 }
 

@@ -7,7 +7,6 @@ namespace shoal::sim {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 Assign of_stage(StageIndex stage, std::vector<UnitRange> cut) {
   Assign assign;
@@ -30,12 +29,12 @@ TEST(StageValues, AreFoundInFilesOfAnotherCut) {
   CheckpointFiles files;
   files.first = 4;
   files.state.anchor = {4, 5, 6, 7, 8};
-  files.state.momentum = {14, 15, 16, 17, 18};
+  files.state.vectors = {{"momentum", {14, 15, 16, 17, 18}}};
   const auto state = state_in(files, {5, 3});
   ASSERT_TRUE(state);
   EXPECT_THAT(state->anchor, ElementsAre(5, 6, 7));
-  EXPECT_THAT(state->momentum, ElementsAre(15, 16, 17));
-  EXPECT_THAT(state->adam_m, IsEmpty());
+  ASSERT_EQ(state->vectors.size(), 1u);
+  EXPECT_THAT(state->vectors[0].values, ElementsAre(15, 16, 17));
   EXPECT_TRUE(state_in(files, {4, 5}));
   EXPECT_FALSE(state_in(files, {3, 2}));
   EXPECT_FALSE(state_in(files, {7, 3}));

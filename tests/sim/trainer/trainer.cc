@@ -274,7 +274,7 @@ void Trainer::load(const LoadReplica& load) {
     auto own = state_in(*files, {first_value(), value_count()});
     if (!own) return fail(ReplicaFailure::kInternal, "the files lack units of its stage");
     state.outer = std::move(*own);
-    algorithm->adopt_momentum(std::exchange(state.outer.momentum, {}), state.outer);
+    algorithm->adopt_vectors(std::exchange(state.outer.vectors, {}), state.outer);
   }
   process_.after(owner_.load_time(),
                  [this, id = assign.replica, state = std::move(state)]() mutable {
@@ -321,7 +321,7 @@ void Trainer::hold(State state) {
     begin_stage(r.loop->held(), r.assign.record.step);
   }
   r.participant =
-      std::make_unique<Participant>(r.id, r.loop->held(), when_late(spec.sync.algorithm()));
+      std::make_unique<Participant>(r.id, r.loop->held(), when_late(spec.sync.algorithm));
   show_state(r.loop->held());
   if (r.loop->gathers_momentum()) {
     sim_.observe(&Checker::momentum_kept,
@@ -340,11 +340,11 @@ void Trainer::make_loop(State state) {
   Replica& r = *replica_;
   const JobSpec& spec = r.assign.spec;
   const auto values = static_cast<std::int64_t>(state.outer.anchor.size());
-  replica::OuterLoopSetup setup{r.id, spec, cut_fragments(sizes_of(values), spec.sync.fragments()),
+  replica::OuterLoopSetup setup{r.id, spec, cut_fragments(sizes_of(values), spec.sync.fragments),
                                 replica::make_outer_algorithm(spec, {{0, values, true}}),
                                 std::make_unique<replica::HostVectors>(values)};
   r.local = std::make_unique<SimulatedParameters>(state.outer.anchor,
-                                                  spec.sync.algorithm() == SyncAlgorithm::kDdp);
+                                                  spec.sync.algorithm == SyncAlgorithm::kDdp);
   r.loop = std::make_unique<PlantedLoop>(
       sim_, prng_, std::move(setup), *r.local,
       std::make_shared<replica::OuterState>(std::move(state.outer)), state.key);
@@ -361,7 +361,7 @@ void Trainer::say_loaded(const RoundKey& held, const replica::StateDigests& dige
   Loaded loaded{r.id, held, digests.anchor, digests.momentum, values, address()};
   loaded.data = r.data;
   loaded.refused = r.refused;
-  const std::int64_t fragments = r.assign.spec.sync.fragments();
+  const std::int64_t fragments = r.assign.spec.sync.fragments;
   for (const Fragment& fragment : cut_fragments(sizes_of(values), fragments)) {
     if (fragments > 1) loaded.fragments.push_back(outer_opt::value_count(fragment));
   }
@@ -509,7 +509,7 @@ void Trainer::adopt_result() {
   Replica& r = *replica_;
   const std::vector<float> before = r.local->values();
   r.loop->adopt();
-  if (r.assign.spec.sync.eager()) ++sim_.transitions["eager step corrected"];
+  if (r.assign.spec.sync.eager) ++sim_.transitions["eager step corrected"];
   r.cursor->adopted();
   sim_.observe(&Checker::adopted, Adopted{r.id, r.adopting, r.assign.spec, r.cursor->at(),
                                           r.cursor->ahead(), r.stop, values_of(r.adopting_fragment),
@@ -572,13 +572,12 @@ void Trainer::show_boundary(const RoundReport& report, const std::vector<float>&
   Replica& r = *replica_;
   const replica::OuterState& state = r.loop->state();
   sim_.observe(&Checker::reported, Reported{r.id, report, r.trained, state.anchor, before});
-  if (!begins || !r.assign.spec.sync.eager()) return;
+  if (!begins || !r.assign.spec.sync.eager) return;
   const bool known = r.local->values() != before;
   ++sim_.transitions[known ? "eager step taken" : "eager step unknown"];
-  sim_.observe(
-      &Checker::eagerly_begun,
-      EagerlyBegun{r.id, report.key, r.open.fragment, values_of(r.open.fragment), r.kept.values,
-                   state.anchor, state.momentum, before, r.local->values()});
+  sim_.observe(&Checker::eagerly_begun,
+               EagerlyBegun{r.id, report.key, r.open.fragment, values_of(r.open.fragment),
+                            r.kept.values, state.anchor, state.vectors, before, r.local->values()});
 }
 
 }  // namespace shoal::sim

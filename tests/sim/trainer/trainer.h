@@ -171,7 +171,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void obey(const ToTrainer& message);
   void evaluate(const RoundKey& key, const EvalSlice& slice);
   void write_checkpoint(const WriteCheckpointTo& command);
-  void put_checkpoint(const WriteCheckpointTo& command, std::vector<float> momentum);
+  void put_checkpoint(const WriteCheckpointTo& command, NamedVectors vectors);
 
   // State from peers and for them (trainer/joining.cc).
   void join();

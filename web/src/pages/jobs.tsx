@@ -35,7 +35,8 @@ export function JobsPage() {
   const barred = whyNot(session.value, 'submit_job');
   const phase = filters.get('phase'), text = useSettled(filters.get('q'));
   const shown = (jobs.value ?? []).filter(
-    (job) => (phase === '' || job.status.phase === phase) && job.name.toLowerCase().includes(text.toLowerCase()),
+    (job) => (phase === '' || job.status.phase === phase)
+      && `${job.name}\n${job.description ?? ''}`.toLowerCase().includes(text.toLowerCase()),
   );
   return (
     <>
@@ -48,7 +49,7 @@ export function JobsPage() {
       </h1>
       <FilterForm>
         <Choice filters={filters} name="phase" label="Phase" none="any" options={wordOptions(kPhases)} />
-        <SearchBox filters={filters} label="Name" />
+        <SearchBox filters={filters} label="Name or description" />
       </FilterForm>
       {jobs.value === undefined ? (
         <Missing of={jobs} what="jobs" />

@@ -507,6 +507,7 @@ export function RunPage({ id }: { id: string }) {
   return (
     <>
       <h1 class="breaks">{job.value.name}</h1>
+      {job.value.description && <p class="breaks">{job.value.description}</p>}
       <p class="muted">
         {job.value.id}{ownerOf(job.value) !== '' && ` of ${ownerOf(job.value)}`} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}{(job.value.status.priority ?? 50) !== 50 && ` · priority ${job.value.status.priority}`}
       </p>

@@ -20,9 +20,8 @@ struct QuarantineAnswer {
 };
 constexpr auto fields_of(Of<QuarantineAnswer>) {
   using T = QuarantineAnswer;
-  return fields(field<&T::until>("until"), field<&T::reason>("reason"), field<&T::count>("count"));
+  return fields<&T::until, &T::reason, &T::count>();
 }
-static_assert(lists_every_field<QuarantineAnswer>());
 
 struct MemoryRefusalAnswer {
   std::int32_t device = 0;
@@ -32,10 +31,9 @@ struct MemoryRefusalAnswer {
 };
 constexpr auto fields_of(Of<MemoryRefusalAnswer>) {
   using T = MemoryRefusalAnswer;
-  return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"), field<&T::at>("at"),
-                field<&T::code>("code", added_later()));
+  return fields(field<&T::device>(), field<&T::needed>("needed_bytes"), field<&T::at>(),
+                field<&T::code>(added_later()));
 }
-static_assert(lists_every_field<MemoryRefusalAnswer>());
 
 struct CordonedDeviceAnswer {
   std::int32_t device = 0;
@@ -49,12 +47,10 @@ struct CordonedDeviceAnswer {
 };
 constexpr auto fields_of(Of<CordonedDeviceAnswer>) {
   using T = CordonedDeviceAnswer;
-  return fields(field<&T::device>("device"), field<&T::at>("at"), field<&T::job>("job", or_none()),
-                field<&T::code>("code"), field<&T::reasons>("reasons"),
-                field<&T::uuid>("uuid", added_later()), field<&T::fault>("fault", added_later()),
-                field<&T::ends>("ends", added_later()));
+  return fields(field<&T::device>(), field<&T::at>(), field<&T::job>(or_none()), field<&T::code>(),
+                field<&T::reasons>(), field<&T::uuid>(added_later()),
+                field<&T::fault>(added_later()), field<&T::ends>(added_later()));
 }
-static_assert(lists_every_field<CordonedDeviceAnswer>());
 
 struct XidAnswer {
   std::int32_t xid = 0;
@@ -63,9 +59,8 @@ struct XidAnswer {
 };
 constexpr auto fields_of(Of<XidAnswer>) {
   using T = XidAnswer;
-  return fields(field<&T::xid>("xid"), field<&T::count>("count"), field<&T::ago_s>("ago_s"));
+  return fields<&T::xid, &T::count, &T::ago_s>();
 }
-static_assert(lists_every_field<XidAnswer>());
 
 struct DeviceErrorsAnswer {
   std::int64_t ecc_corrected = 0, ecc_uncorrected = 0, rows_remapped = 0;
@@ -76,14 +71,9 @@ struct DeviceErrorsAnswer {
 };
 constexpr auto fields_of(Of<DeviceErrorsAnswer>) {
   using T = DeviceErrorsAnswer;
-  return fields(field<&T::ecc_corrected>("ecc_corrected"),
-                field<&T::ecc_uncorrected>("ecc_uncorrected"),
-                field<&T::rows_remapped>("rows_remapped"),
-                field<&T::remap_pending>("remap_pending"), field<&T::remap_failed>("remap_failed"),
-                field<&T::pcie_replays>("pcie_replays"), field<&T::nvlink_errors>("nvlink_errors"),
-                field<&T::recovery>("recovery"), field<&T::xids>("xids"));
+  return fields<&T::ecc_corrected, &T::ecc_uncorrected, &T::rows_remapped, &T::remap_pending,
+                &T::remap_failed, &T::pcie_replays, &T::nvlink_errors, &T::recovery, &T::xids>();
 }
-static_assert(lists_every_field<DeviceErrorsAnswer>());
 
 // What the driver of a device said last (messages/device.h).
 struct DeviceSampleAnswer {
@@ -97,11 +87,8 @@ struct DeviceSampleAnswer {
 };
 constexpr auto fields_of(Of<DeviceSampleAnswer>) {
   using T = DeviceSampleAnswer;
-  return fields(field<&T::uuid>("uuid"), field<&T::answer>("answer"), field<&T::age_s>("age_s"),
-                field<&T::error>("error"), field<&T::use>("use"), field<&T::climate>("climate"),
-                field<&T::errors>("errors"));
+  return fields<&T::uuid, &T::answer, &T::age_s, &T::error, &T::use, &T::climate, &T::errors>();
 }
-static_assert(lists_every_field<DeviceSampleAnswer>());
 
 // Why a device makes its agent yellow (core/state/agent_health.h).
 struct DeviceTroubleAnswer {
@@ -112,10 +99,8 @@ struct DeviceTroubleAnswer {
 };
 constexpr auto fields_of(Of<DeviceTroubleAnswer>) {
   using T = DeviceTroubleAnswer;
-  return fields(field<&T::device>("device"), field<&T::uuid>("uuid"), field<&T::trouble>("trouble"),
-                field<&T::reason>("reason"));
+  return fields<&T::device, &T::uuid, &T::trouble, &T::reason>();
 }
-static_assert(lists_every_field<DeviceTroubleAnswer>());
 
 struct DevicePointAnswer {
   Instant at;  // where its minute, or its ten minutes, begin
@@ -125,12 +110,10 @@ struct DevicePointAnswer {
 };
 constexpr auto fields_of(Of<DevicePointAnswer>) {
   using T = DevicePointAnswer;
-  return fields(
-      field<&T::at>("at"), field<&T::busy>("busy"), field<&T::used_here>("used_here_bytes"),
-      field<&T::used_elsewhere>("used_elsewhere_bytes"), field<&T::celsius>("celsius"),
-      field<&T::watts>("watts"), field<&T::mhz>("mhz"), field<&T::throttled>("throttled"));
+  return fields(field<&T::at>(), field<&T::busy>(), field<&T::used_here>("used_here_bytes"),
+                field<&T::used_elsewhere>("used_elsewhere_bytes"), field<&T::celsius>(),
+                field<&T::watts>(), field<&T::mhz>(), field<&T::throttled>());
 }
-static_assert(lists_every_field<DevicePointAnswer>());
 
 struct DeviceHistoryAnswer {
   std::string uuid;
@@ -140,10 +123,8 @@ struct DeviceHistoryAnswer {
 };
 constexpr auto fields_of(Of<DeviceHistoryAnswer>) {
   using T = DeviceHistoryAnswer;
-  return fields(field<&T::uuid>("uuid"), field<&T::index>("index"), field<&T::name>("name"),
-                field<&T::points>("points"));
+  return fields<&T::uuid, &T::index, &T::name, &T::points>();
 }
-static_assert(lists_every_field<DeviceHistoryAnswer>());
 constexpr const char* schema_name(Of<DeviceHistoryAnswer>) { return "DeviceHistory"; }
 
 struct AgentAnswer {
@@ -185,32 +166,21 @@ struct AgentAnswer {
 constexpr auto fields_of(Of<AgentAnswer>) {
   using T = AgentAnswer;
   return fields(
-      field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
-      field<&T::version>("version"), field<&T::host>("host"),
-      field<&T::relay>("relay", added_later()), field<&T::incarnation>("incarnation"),
-      field<&T::state>("state"), field<&T::gone_reason>("gone_reason"),
-      field<&T::role>("role", added_later()), field<&T::cordoned>("cordoned", added_later()),
-      field<&T::drained>("drained", added_later()),
-      field<&T::quarantine>("quarantine", added_later()),
-      field<&T::violations>("violations", added_later()),
-      field<&T::memory_refusals>("memory_refusals", added_later()),
-      field<&T::cordoned_devices>("cordoned_devices", added_later()),
-      field<&T::device_failures>("device_failures", added_later()),
-      field<&T::device_samples>("device_samples", added_later()),
-      field<&T::device_troubles>("device_troubles", added_later()),
-      field<&T::losses>("losses", added_later()),
-      field<&T::availability>("availability", added_later() | any_number()),
-      field<&T::health>("health"), field<&T::health_reason>("health_reason", added_later()),
-      field<&T::slow_replicas>("slow_replicas", added_later()),
-      field<&T::late>("late", added_later()), field<&T::last_seen_at>("last_seen_at", or_none()),
-      field<&T::resident_bytes>("resident_bytes", or_none()), field<&T::devices>("devices"),
-      field<&T::labels>("labels"), field<&T::joined_at>("joined_at", or_none()),
-      field<&T::updated_at>("updated_at", or_none()),
-      field<&T::runs_programs>("runs_programs", added_later()),
-      field<&T::code_from>("code_from", added_later()),
-      field<&T::program_limits>("program_limits", added_later()));
+      field<&T::id>(), field<&T::uid>(), field<&T::name>(), field<&T::version>(), field<&T::host>(),
+      field<&T::relay>(added_later()), field<&T::incarnation>(), field<&T::state>(),
+      field<&T::gone_reason>(), field<&T::role>(added_later()), field<&T::cordoned>(added_later()),
+      field<&T::drained>(added_later()), field<&T::quarantine>(added_later()),
+      field<&T::violations>(added_later()), field<&T::memory_refusals>(added_later()),
+      field<&T::cordoned_devices>(added_later()), field<&T::device_failures>(added_later()),
+      field<&T::device_samples>(added_later()), field<&T::device_troubles>(added_later()),
+      field<&T::losses>(added_later()), field<&T::availability>(added_later() | any_number()),
+      field<&T::health>(), field<&T::health_reason>(added_later()),
+      field<&T::slow_replicas>(added_later()), field<&T::late>(added_later()),
+      field<&T::last_seen_at>(or_none()), field<&T::resident_bytes>(or_none()),
+      field<&T::devices>(), field<&T::labels>(), field<&T::joined_at>(or_none()),
+      field<&T::updated_at>(or_none()), field<&T::runs_programs>(added_later()),
+      field<&T::code_from>(added_later()), field<&T::program_limits>(added_later()));
 }
-static_assert(lists_every_field<AgentAnswer>());
 constexpr const char* schema_name(Of<AgentAnswer>) { return "Agent"; }
 
 constexpr const char* schema_name(Of<Device>) { return "Device"; }
@@ -228,12 +198,10 @@ struct EventAnswer {
 };
 constexpr auto fields_of(Of<EventAnswer>) {
   using T = EventAnswer;
-  return fields(field<&T::seq>("seq"), field<&T::at>("at"), field<&T::severity>("severity"),
-                field<&T::kind>("kind"), field<&T::job>("job", or_none()),
-                field<&T::agent>("agent", or_none()), field<&T::replica>("replica", or_none()),
-                field<&T::round>("round", or_none()), field<&T::message>("message"));
+  return fields(field<&T::seq>(), field<&T::at>(), field<&T::severity>(), field<&T::kind>(),
+                field<&T::job>(or_none()), field<&T::agent>(or_none()),
+                field<&T::replica>(or_none()), field<&T::round>(or_none()), field<&T::message>());
 }
-static_assert(lists_every_field<EventAnswer>());
 constexpr const char* schema_name(Of<EventAnswer>) { return "Event"; }
 
 }  // namespace shoal::coordinator::rest

@@ -35,9 +35,9 @@ struct Stay {
 };
 constexpr auto fields_of(Of<Stay>) {
   using T = Stay;
-  return fields(field<&T::guest>("guest"), field<&T::complaint>("complaint", added_later()),
-                field<&T::bills>("bills", any_number()), field<&T::left_at>("left_at", or_none()),
-                field<&T::rating>("rating", or_none()));
+  return fields(field<&T::guest>(), field<&T::complaint>(added_later()),
+                field<&T::bills>(any_number()), field<&T::left_at>(or_none()),
+                field<&T::rating>(or_none()));
 }
 
 TEST(AnswerSchema, SaysTypesWordsAndWhatMayBeNull) {

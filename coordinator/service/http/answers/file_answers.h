@@ -23,12 +23,10 @@ struct StoredFileAnswer {
 };
 constexpr auto fields_of(Of<StoredFileAnswer>) {
   using T = StoredFileAnswer;
-  return fields(field<&T::sha256>("sha256"), field<&T::size>("size"),
-                field<&T::received>("received"), field<&T::complete>("complete"),
-                field<&T::owner>("owner"), field<&T::created_at>("created_at"),
-                field<&T::used_by>("used_by", added_later()));
+  return fields(field<&T::sha256>(), field<&T::size>(), field<&T::received>(),
+                field<&T::complete>(), field<&T::owner>(), field<&T::created_at>(),
+                field<&T::used_by>(added_later()));
 }
-static_assert(lists_every_field<StoredFileAnswer>());
 constexpr const char* schema_name(Of<StoredFileAnswer>) { return "StoredFile"; }
 
 struct DatasetAnswer {
@@ -47,13 +45,11 @@ struct DatasetAnswer {
 };
 constexpr auto fields_of(Of<DatasetAnswer>) {
   using T = DatasetAnswer;
-  return fields(field<&T::name>("name"), field<&T::manifest>("manifest"), field<&T::owner>("owner"),
-                field<&T::created_at>("created_at"), field<&T::kind>("kind"),
-                field<&T::tokens>("tokens"), field<&T::size>("size"), field<&T::shards>("shards"),
-                field<&T::chunk_bytes>("chunk_bytes"), field<&T::max_token>("max_token"),
-                field<&T::tokenizer>("tokenizer", or_none()), field<&T::jobs>("jobs"));
+  return fields(field<&T::name>(), field<&T::manifest>(), field<&T::owner>(),
+                field<&T::created_at>(), field<&T::kind>(), field<&T::tokens>(), field<&T::size>(),
+                field<&T::shards>(), field<&T::chunk_bytes>(), field<&T::max_token>(),
+                field<&T::tokenizer>(or_none()), field<&T::jobs>());
 }
-static_assert(lists_every_field<DatasetAnswer>());
 constexpr const char* schema_name(Of<DatasetAnswer>) { return "Dataset"; }
 
 struct ShardAnswer {
@@ -66,11 +62,8 @@ struct ShardAnswer {
 };
 constexpr auto fields_of(Of<ShardAnswer>) {
   using T = ShardAnswer;
-  return fields(field<&T::name>("name"), field<&T::size>("size"), field<&T::sha256>("sha256"),
-                field<&T::chunks>("chunks"), field<&T::url>("url"),
-                field<&T::max_token>("max_token"));
+  return fields<&T::name, &T::size, &T::sha256, &T::chunks, &T::url, &T::max_token>();
 }
-static_assert(lists_every_field<ShardAnswer>());
 constexpr const char* schema_name(Of<ShardAnswer>) { return "Shard"; }
 
 }  // namespace shoal::coordinator::rest

@@ -23,15 +23,11 @@ struct JobProgressAnswer {
 };
 constexpr auto fields_of(Of<JobProgressAnswer>) {
   using T = JobProgressAnswer;
-  return fields(field<&T::inner_step>("inner_step"),
-                field<&T::inner_steps_total>("inner_steps_total"),
-                field<&T::rounds_committed>("rounds_committed"),
-                field<&T::rounds_total>("rounds_total", or_none()), field<&T::tokens>("tokens"),
-                field<&T::tokens_committed>("tokens_committed"),
-                field<&T::tokens_per_second>("tokens_per_second"),
-                field<&T::replicas_training>("replicas_training"));
+  return fields(field<&T::inner_step>(), field<&T::inner_steps_total>(),
+                field<&T::rounds_committed>(), field<&T::rounds_total>(or_none()),
+                field<&T::tokens>(), field<&T::tokens_committed>(), field<&T::tokens_per_second>(),
+                field<&T::replicas_training>());
 }
-static_assert(lists_every_field<JobProgressAnswer>());
 constexpr const char* schema_name(Of<JobProgressAnswer>) { return "JobProgress"; }
 
 struct JobStageAnswer {
@@ -45,14 +41,10 @@ struct JobStageAnswer {
 };
 constexpr auto fields_of(Of<JobStageAnswer>) {
   using T = JobStageAnswer;
-  return fields(field<&T::first_unit>("first_unit"), field<&T::end_unit>("end_unit"),
-                field<&T::parameters>("parameters", or_none()),
-                field<&T::anchor_digest>("anchor_digest", or_none()),
-                field<&T::momentum_digest>("momentum_digest", or_none()),
-                field<&T::copies>("copies", added_later()),
-                field<&T::copied_round>("copied_round", added_later()));
+  return fields(field<&T::first_unit>(), field<&T::end_unit>(), field<&T::parameters>(or_none()),
+                field<&T::anchor_digest>(or_none()), field<&T::momentum_digest>(or_none()),
+                field<&T::copies>(added_later()), field<&T::copied_round>(added_later()));
 }
-static_assert(lists_every_field<JobStageAnswer>());
 
 struct JobStatusAnswer {
   JobPhase phase = JobPhase::kQueued;
@@ -80,23 +72,16 @@ struct JobStatusAnswer {
 };
 constexpr auto fields_of(Of<JobStatusAnswer>) {
   using T = JobStatusAnswer;
-  return fields(
-      field<&T::phase>("phase"), field<&T::desired>("desired"), field<&T::reason>("reason"),
-      field<&T::detail>("detail"), field<&T::progress>("progress"), field<&T::outer_lr>("outer_lr"),
-      field<&T::train_loss>("train_loss", or_none()),
-      field<&T::validation_loss>("validation_loss", or_none()),
-      field<&T::validation_round>("validation_round"), field<&T::bytes_sent>("bytes_sent"),
-      field<&T::bytes_ddp>("bytes_ddp"), field<&T::parameters>("parameters", or_none()),
-      field<&T::anchor_digest>("anchor_digest", or_none()),
-      field<&T::momentum_digest>("momentum_digest", or_none()), field<&T::stages>("stages"),
-      field<&T::epoch>("epoch"), field<&T::started_at>("started_at", or_none()),
-      field<&T::committed_at>("committed_at", or_none()),
-      field<&T::finished_at>("finished_at", or_none()),
-      field<&T::not_run_by>("not_run_by", added_later()),
-      field<&T::priority>("priority", added_later()),
-      field<&T::yields_to>("yields_to", added_later()));
+  return fields(field<&T::phase>(), field<&T::desired>(), field<&T::reason>(), field<&T::detail>(),
+                field<&T::progress>(), field<&T::outer_lr>(), field<&T::train_loss>(or_none()),
+                field<&T::validation_loss>(or_none()), field<&T::validation_round>(),
+                field<&T::bytes_sent>(), field<&T::bytes_ddp>(), field<&T::parameters>(or_none()),
+                field<&T::anchor_digest>(or_none()), field<&T::momentum_digest>(or_none()),
+                field<&T::stages>(), field<&T::epoch>(), field<&T::started_at>(or_none()),
+                field<&T::committed_at>(or_none()), field<&T::finished_at>(or_none()),
+                field<&T::not_run_by>(added_later()), field<&T::priority>(added_later()),
+                field<&T::yields_to>(added_later()));
 }
-static_assert(lists_every_field<JobStatusAnswer>());
 constexpr const char* schema_name(Of<JobStatusAnswer>) { return "JobStatus"; }
 
 struct JobAnswer {
@@ -107,15 +92,14 @@ struct JobAnswer {
   JobSpec spec;
   JobStatusAnswer status;
   std::string owner;
+  std::string description;
 };
 constexpr auto fields_of(Of<JobAnswer>) {
   using T = JobAnswer;
-  return fields(field<&T::id>("id"), field<&T::name>("name"),
-                field<&T::created_at>("created_at", or_none()),
-                field<&T::updated_at>("updated_at", or_none()), field<&T::spec>("spec"),
-                field<&T::status>("status"), field<&T::owner>("owner", added_later()));
+  return fields(field<&T::id>(), field<&T::name>(), field<&T::created_at>(or_none()),
+                field<&T::updated_at>(or_none()), field<&T::spec>(), field<&T::status>(),
+                field<&T::owner>(added_later()), field<&T::description>(added_later()));
 }
-static_assert(lists_every_field<JobAnswer>());
 constexpr const char* schema_name(Of<JobAnswer>) { return "Job"; }
 
 }  // namespace shoal::coordinator::rest

@@ -29,11 +29,8 @@ struct JoinTokenAnswer {
 };
 constexpr auto fields_of(Of<JoinTokenAnswer>) {
   using T = JoinTokenAnswer;
-  return fields(field<&T::id>("id"), field<&T::state>("state"), field<&T::uses>("uses"),
-                field<&T::uses_max>("uses_max"), field<&T::created_at>("created_at"),
-                field<&T::expires_at>("expires_at"));
+  return fields<&T::id, &T::state, &T::uses, &T::uses_max, &T::created_at, &T::expires_at>();
 }
-static_assert(lists_every_field<JoinTokenAnswer>());
 constexpr const char* schema_name(Of<JoinTokenAnswer>) { return "JoinToken"; }
 
 struct NewJoinTokenAnswer {
@@ -41,9 +38,8 @@ struct NewJoinTokenAnswer {
 };
 constexpr auto fields_of(Of<NewJoinTokenAnswer>) {
   using T = NewJoinTokenAnswer;
-  return fields(field<&T::token>("token"));
+  return fields<&T::token>();
 }
-static_assert(lists_every_field<NewJoinTokenAnswer>());
 constexpr const char* schema_name(Of<NewJoinTokenAnswer>) { return "NewJoinToken"; }
 
 struct AuthorityAnswer {
@@ -56,11 +52,9 @@ struct AuthorityAnswer {
 };
 constexpr auto fields_of(Of<AuthorityAnswer>) {
   using T = AuthorityAnswer;
-  return fields(field<&T::fingerprint>("fingerprint"), field<&T::cluster>("cluster"),
-                field<&T::issues>("issues"), field<&T::machines>("machines"),
-                field<&T::since>("since"), field<&T::trusted_until>("trusted_until"));
+  return fields<&T::fingerprint, &T::cluster, &T::issues, &T::machines, &T::since,
+                &T::trusted_until>();
 }
-static_assert(lists_every_field<AuthorityAnswer>());
 constexpr const char* schema_name(Of<AuthorityAnswer>) { return "Authority"; }
 
 struct CertificateAnswer {
@@ -71,10 +65,8 @@ struct CertificateAnswer {
 };
 constexpr auto fields_of(Of<CertificateAnswer>) {
   using T = CertificateAnswer;
-  return fields(field<&T::agent>("agent"), field<&T::cluster>("cluster"), field<&T::chain>("chain"),
-                field<&T::roots>("roots"));
+  return fields<&T::agent, &T::cluster, &T::chain, &T::roots>();
 }
-static_assert(lists_every_field<CertificateAnswer>());
 constexpr const char* schema_name(Of<CertificateAnswer>) { return "Certificate"; }
 
 }  // namespace shoal::coordinator::rest

@@ -22,10 +22,8 @@ struct PrincipalAnswer {
 };
 constexpr auto fields_of(Of<PrincipalAnswer>) {
   using T = PrincipalAnswer;
-  return fields(field<&T::name>("name"), field<&T::scope>("scope"), field<&T::token_id>("token_id"),
-                field<&T::expires_at_ms>("expires_at_ms"), field<&T::grants>("grants"));
+  return fields<&T::name, &T::scope, &T::token_id, &T::expires_at_ms, &T::grants>();
 }
-static_assert(lists_every_field<PrincipalAnswer>());
 constexpr const char* schema_name(Of<PrincipalAnswer>) { return "Principal"; }
 
 enum class ApiTokenState { kWorks, kExpired, kRevoked };
@@ -45,11 +43,8 @@ struct ApiTokenAnswer {
 };
 constexpr auto fields_of(Of<ApiTokenAnswer>) {
   using T = ApiTokenAnswer;
-  return fields(field<&T::id>("id"), field<&T::name>("name"), field<&T::scope>("scope"),
-                field<&T::state>("state"), field<&T::created_at>("created_at"),
-                field<&T::expires_at>("expires_at"));
+  return fields<&T::id, &T::name, &T::scope, &T::state, &T::created_at, &T::expires_at>();
 }
-static_assert(lists_every_field<ApiTokenAnswer>());
 constexpr const char* schema_name(Of<ApiTokenAnswer>) { return "ApiToken"; }
 
 struct NewApiTokenAnswer {
@@ -63,11 +58,9 @@ struct NewApiTokenAnswer {
 };
 constexpr auto fields_of(Of<NewApiTokenAnswer>) {
   using T = NewApiTokenAnswer;
-  return fields(field<&T::token>("token"), field<&T::id>("id"), field<&T::name>("name"),
-                field<&T::scope>("scope"), field<&T::state>("state"),
-                field<&T::created_at>("created_at"), field<&T::expires_at>("expires_at"));
+  return fields<&T::token, &T::id, &T::name, &T::scope, &T::state, &T::created_at,
+                &T::expires_at>();
 }
-static_assert(lists_every_field<NewApiTokenAnswer>());
 constexpr const char* schema_name(Of<NewApiTokenAnswer>) { return "NewApiToken"; }
 
 struct TicketAnswer {
@@ -76,9 +69,8 @@ struct TicketAnswer {
 };
 constexpr auto fields_of(Of<TicketAnswer>) {
   using T = TicketAnswer;
-  return fields(field<&T::ticket>("ticket"), field<&T::expires_at>("expires_at"));
+  return fields<&T::ticket, &T::expires_at>();
 }
-static_assert(lists_every_field<TicketAnswer>());
 constexpr const char* schema_name(Of<TicketAnswer>) { return "Ticket"; }
 
 struct AuditAnswer {
@@ -93,11 +85,9 @@ struct AuditAnswer {
 };
 constexpr auto fields_of(Of<AuditAnswer>) {
   using T = AuditAnswer;
-  return fields(field<&T::id>("id"), field<&T::at>("at"), field<&T::principal>("principal"),
-                field<&T::token>("token"), field<&T::action>("action"), field<&T::object>("object"),
-                field<&T::before>("before"), field<&T::after>("after"));
+  return fields<&T::id, &T::at, &T::principal, &T::token, &T::action, &T::object, &T::before,
+                &T::after>();
 }
-static_assert(lists_every_field<AuditAnswer>());
 constexpr const char* schema_name(Of<AuditAnswer>) { return "Audit"; }
 
 }  // namespace shoal::coordinator::rest

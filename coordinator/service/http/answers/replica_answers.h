@@ -19,11 +19,9 @@ struct SourceAnswer {
 };
 constexpr auto fields_of(Of<SourceAnswer>) {
   using T = SourceAnswer;
-  return fields(field<&T::kind>("kind"), field<&T::round>("round"),
-                field<&T::replica>("replica", or_none()),
-                field<&T::checkpoint>("checkpoint", or_none()));
+  return fields(field<&T::kind>(), field<&T::round>(), field<&T::replica>(or_none()),
+                field<&T::checkpoint>(or_none()));
 }
-static_assert(lists_every_field<SourceAnswer>());
 
 struct ReplicaLiveAnswer {
   Instant at;
@@ -37,13 +35,10 @@ struct ReplicaLiveAnswer {
 };
 constexpr auto fields_of(Of<ReplicaLiveAnswer>) {
   using T = ReplicaLiveAnswer;
-  return fields(field<&T::at>("at"), field<&T::round>("round"), field<&T::inner_step>("inner_step"),
-                field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss", or_none()),
-                field<&T::gradient_norm>("gradient_norm", any_number()),
-                field<&T::learning_rate>("learning_rate", any_number()),
-                field<&T::tokens_per_second>("tokens_per_second", any_number()));
+  return fields(field<&T::at>(), field<&T::round>(), field<&T::inner_step>(), field<&T::tokens>(),
+                field<&T::train_loss>(or_none()), field<&T::gradient_norm>(any_number()),
+                field<&T::learning_rate>(any_number()), field<&T::tokens_per_second>(any_number()));
 }
-static_assert(lists_every_field<ReplicaLiveAnswer>());
 
 struct ReplicaLoadAnswer {
   Instant at;
@@ -55,12 +50,10 @@ struct ReplicaLoadAnswer {
 };
 constexpr auto fields_of(Of<ReplicaLoadAnswer>) {
   using T = ReplicaLoadAnswer;
-  return fields(field<&T::at>("at"), field<&T::done>("done_bytes"),
-                field<&T::total>("total_bytes", or_none()),
-                field<&T::bytes_per_second>("bytes_per_second", or_none()),
-                field<&T::share>("share"), field<&T::left_s>("left_s"));
+  return fields(field<&T::at>(), field<&T::done>("done_bytes"),
+                field<&T::total>("total_bytes", or_none()), field<&T::bytes_per_second>(or_none()),
+                field<&T::share>(), field<&T::left_s>());
 }
-static_assert(lists_every_field<ReplicaLoadAnswer>());
 
 struct KeptCopyAnswer {
   StageIndex stage = 0;
@@ -68,9 +61,8 @@ struct KeptCopyAnswer {
 };
 constexpr auto fields_of(Of<KeptCopyAnswer>) {
   using T = KeptCopyAnswer;
-  return fields(field<&T::stage>("stage"), field<&T::round>("round"));
+  return fields<&T::stage, &T::round>();
 }
-static_assert(lists_every_field<KeptCopyAnswer>());
 
 struct ReplicaAnswer {
   ReplicaId id;
@@ -96,18 +88,15 @@ struct ReplicaAnswer {
 };
 constexpr auto fields_of(Of<ReplicaAnswer>) {
   using T = ReplicaAnswer;
-  return fields(
-      field<&T::id>("id"), field<&T::job>("job"), field<&T::agent>("agent", or_none()),
-      field<&T::incarnation>("incarnation"), field<&T::device>("device"), field<&T::stage>("stage"),
-      field<&T::state>("state"), field<&T::failure>("failure"), field<&T::detail>("detail"),
-      field<&T::source>("source"), field<&T::address>("address"), field<&T::epoch>("epoch"),
-      field<&T::held_round>("held_round"), field<&T::anchor_digest>("anchor_digest", or_none()),
-      field<&T::live>("live"), field<&T::load>("load", added_later()),
-      field<&T::speed_ratio>("speed_ratio", added_later()),
-      field<&T::copies>("copies", added_later()), field<&T::created_at>("created_at", or_none()),
-      field<&T::updated_at>("updated_at", or_none()));
+  return fields(field<&T::id>(), field<&T::job>(), field<&T::agent>(or_none()),
+                field<&T::incarnation>(), field<&T::device>(), field<&T::stage>(),
+                field<&T::state>(), field<&T::failure>(), field<&T::detail>(), field<&T::source>(),
+                field<&T::address>(), field<&T::epoch>(), field<&T::held_round>(),
+                field<&T::anchor_digest>(or_none()), field<&T::live>(),
+                field<&T::load>(added_later()), field<&T::speed_ratio>(added_later()),
+                field<&T::copies>(added_later()), field<&T::created_at>(or_none()),
+                field<&T::updated_at>(or_none()));
 }
-static_assert(lists_every_field<ReplicaAnswer>());
 constexpr const char* schema_name(Of<ReplicaAnswer>) { return "Replica"; }
 
 struct CheckpointPartAnswer {
@@ -119,11 +108,9 @@ struct CheckpointPartAnswer {
 };
 constexpr auto fields_of(Of<CheckpointPartAnswer>) {
   using T = CheckpointPartAnswer;
-  return fields(field<&T::state>("state"), field<&T::writer>("writer", or_none()),
-                field<&T::files>("files"), field<&T::anchor_digest>("anchor_digest", or_none()),
-                field<&T::momentum_digest>("momentum_digest", or_none()));
+  return fields(field<&T::state>(), field<&T::writer>(or_none()), field<&T::files>(),
+                field<&T::anchor_digest>(or_none()), field<&T::momentum_digest>(or_none()));
 }
-static_assert(lists_every_field<CheckpointPartAnswer>());
 
 struct CheckpointAnswer {
   CheckpointId id;
@@ -150,20 +137,15 @@ struct CheckpointAnswer {
 };
 constexpr auto fields_of(Of<CheckpointAnswer>) {
   using T = CheckpointAnswer;
-  return fields(field<&T::id>("id"), field<&T::job>("job"), field<&T::epoch>("epoch"),
-                field<&T::round>("round"), field<&T::state>("state"), field<&T::final>("final"),
-                field<&T::pinned>("pinned", added_later()),
-                field<&T::job_name>("job_name", added_later()),
-                field<&T::owner>("owner", added_later()), field<&T::step>("step"),
-                field<&T::tokens>("tokens"), field<&T::anchor_digest>("anchor_digest", or_none()),
-                field<&T::momentum_digest>("momentum_digest", or_none()),
-                field<&T::writer>("writer", or_none()), field<&T::parts>("parts"),
-                field<&T::detail>("detail"), field<&T::sample>("sample", added_later()),
-                field<&T::bytes>("bytes"), field<&T::files>("files"),
-                field<&T::created_at>("created_at", or_none()),
-                field<&T::updated_at>("updated_at", or_none()));
+  return fields(field<&T::id>(), field<&T::job>(), field<&T::epoch>(), field<&T::round>(),
+                field<&T::state>(), field<&T::final>(), field<&T::pinned>(added_later()),
+                field<&T::job_name>(added_later()), field<&T::owner>(added_later()),
+                field<&T::step>(), field<&T::tokens>(), field<&T::anchor_digest>(or_none()),
+                field<&T::momentum_digest>(or_none()), field<&T::writer>(or_none()),
+                field<&T::parts>(), field<&T::detail>(), field<&T::sample>(added_later()),
+                field<&T::bytes>(), field<&T::files>(), field<&T::created_at>(or_none()),
+                field<&T::updated_at>(or_none()));
 }
-static_assert(lists_every_field<CheckpointAnswer>());
 constexpr const char* schema_name(Of<CheckpointAnswer>) { return "Checkpoint"; }
 
 constexpr const char* schema_name(Of<FileEntry>) { return "FileEntry"; }
@@ -178,12 +160,10 @@ struct SeriesLineAnswer {
 };
 constexpr auto fields_of(Of<SeriesLineAnswer>) {
   using T = SeriesLineAnswer;
-  return fields(field<&T::replica>("replica", or_none()), field<&T::x>("x", any_number()),
-                field<&T::y>("y", any_number()), field<&T::y_min>("y_min", any_number()),
-                field<&T::y_max>("y_max", any_number()),
-                field<&T::time>("time", added_later() | any_number()));
+  return fields(field<&T::replica>(or_none()), field<&T::x>(any_number()),
+                field<&T::y>(any_number()), field<&T::y_min>(any_number()),
+                field<&T::y_max>(any_number()), field<&T::time>(added_later() | any_number()));
 }
-static_assert(lists_every_field<SeriesLineAnswer>());
 constexpr const char* schema_name(Of<SeriesLineAnswer>) { return "SeriesLine"; }
 
 struct SeriesAnswer {
@@ -195,10 +175,8 @@ struct SeriesAnswer {
 };
 constexpr auto fields_of(Of<SeriesAnswer>) {
   using T = SeriesAnswer;
-  return fields(field<&T::job>("job"), field<&T::name>("name"), field<&T::x>("x"),
-                field<&T::by>("by"), field<&T::series>("series"));
+  return fields<&T::job, &T::name, &T::x, &T::by, &T::series>();
 }
-static_assert(lists_every_field<SeriesAnswer>());
 constexpr const char* schema_name(Of<SeriesAnswer>) { return "Series"; }
 
 }  // namespace shoal::coordinator::rest

@@ -21,11 +21,8 @@ struct ContributionPhasesAnswer {
 };
 constexpr auto fields_of(Of<ContributionPhasesAnswer>) {
   using T = ContributionPhasesAnswer;
-  return fields(field<&T::train_s>("train_s"), field<&T::stall_s>("stall_s"),
-                field<&T::wait_s>("wait_s"), field<&T::reduce_s>("reduce_s"),
-                field<&T::vote_s>("vote_s"), field<&T::apply_s>("apply_s"));
+  return fields<&T::train_s, &T::stall_s, &T::wait_s, &T::reduce_s, &T::vote_s, &T::apply_s>();
 }
-static_assert(lists_every_field<ContributionPhasesAnswer>());
 constexpr const char* schema_name(Of<ContributionPhasesAnswer>) { return "ContributionPhases"; }
 
 enum class AgentRole { kTrainer, kReducer, kRelay };
@@ -59,19 +56,15 @@ struct ContributionAnswer {
 };
 constexpr auto fields_of(Of<ContributionAnswer>) {
   using T = ContributionAnswer;
-  return fields(
-      field<&T::replica>("replica"), field<&T::agent>("agent", or_none()),
-      field<&T::stage>("stage", added_later()), field<&T::group>("group", added_later()),
-      field<&T::role>("role", added_later()), field<&T::state>("state"),
-      field<&T::reject_reason>("reject_reason"), field<&T::tokens>("tokens"),
-      field<&T::steps>("steps"), field<&T::skipped>("skipped", added_later()),
-      field<&T::train_loss>("train_loss", or_none()), field<&T::norm>("norm"),
-      field<&T::max_abs>("max_abs"), field<&T::nonfinite>("nonfinite"), field<&T::weight>("weight"),
-      field<&T::clip_factor>("clip_factor"), field<&T::digest>("digest", or_none()),
-      field<&T::anchor_digest>("anchor_digest", or_none()), field<&T::bytes_sent>("bytes_sent"),
-      field<&T::bytes_received>("bytes_received"), field<&T::phases>("phases"));
+  return fields(field<&T::replica>(), field<&T::agent>(or_none()), field<&T::stage>(added_later()),
+                field<&T::group>(added_later()), field<&T::role>(added_later()), field<&T::state>(),
+                field<&T::reject_reason>(), field<&T::tokens>(), field<&T::steps>(),
+                field<&T::skipped>(added_later()), field<&T::train_loss>(or_none()),
+                field<&T::norm>(), field<&T::max_abs>(), field<&T::nonfinite>(),
+                field<&T::weight>(), field<&T::clip_factor>(), field<&T::digest>(or_none()),
+                field<&T::anchor_digest>(or_none()), field<&T::bytes_sent>(),
+                field<&T::bytes_received>(), field<&T::phases>());
 }
-static_assert(lists_every_field<ContributionAnswer>());
 constexpr const char* schema_name(Of<ContributionAnswer>) { return "Contribution"; }
 
 struct ReduceAnswer {
@@ -86,15 +79,12 @@ struct ReduceAnswer {
 };
 constexpr auto fields_of(Of<ReduceAnswer>) {
   using T = ReduceAnswer;
-  return fields(field<&T::attempt>("attempt"), field<&T::digest>("digest", or_none()),
-                field<&T::anchor_digest>("anchor_digest", or_none()),
-                field<&T::momentum_digest>("momentum_digest", or_none()),
-                field<&T::topology>("topology", added_later()),
-                field<&T::given_up>("given_up", added_later()),
-                field<&T::topology_reason>("topology_reason", added_later()),
-                field<&T::entropy_coding>("entropy_coding", added_later()));
+  return fields(field<&T::attempt>(), field<&T::digest>(or_none()),
+                field<&T::anchor_digest>(or_none()), field<&T::momentum_digest>(or_none()),
+                field<&T::topology>(added_later()), field<&T::given_up>(added_later()),
+                field<&T::topology_reason>(added_later()),
+                field<&T::entropy_coding>(added_later()));
 }
-static_assert(lists_every_field<ReduceAnswer>());
 constexpr const char* schema_name(Of<ReduceAnswer>) { return "Reduce"; }
 
 struct RoundSecondsAnswer {
@@ -106,10 +96,8 @@ struct RoundSecondsAnswer {
 };
 constexpr auto fields_of(Of<RoundSecondsAnswer>) {
   using T = RoundSecondsAnswer;
-  return fields(field<&T::train>("train"), field<&T::reduce>("reduce"), field<&T::vote>("vote"),
-                field<&T::apply>("apply"), field<&T::total>("total"));
+  return fields<&T::train, &T::reduce, &T::vote, &T::apply, &T::total>();
 }
-static_assert(lists_every_field<RoundSecondsAnswer>());
 constexpr const char* schema_name(Of<RoundSecondsAnswer>) { return "RoundSeconds"; }
 
 struct RoundAnswer {
@@ -141,22 +129,17 @@ struct RoundAnswer {
 };
 constexpr auto fields_of(Of<RoundAnswer>) {
   using T = RoundAnswer;
-  return fields(
-      field<&T::round>("round"), field<&T::epoch>("epoch"), field<&T::state>("state"),
-      field<&T::attempt>("attempt"), field<&T::aborts>("aborts"),
-      field<&T::abort_reason>("abort_reason"), field<&T::from_step>("from_step"),
-      field<&T::to_step>("to_step"), field<&T::outer_lr>("outer_lr"), field<&T::share>("share"),
-      field<&T::digest>("digest", or_none()), field<&T::anchor_digest>("anchor_digest", or_none()),
-      field<&T::momentum_digest>("momentum_digest", or_none()),
-      field<&T::reduces>("reduces", added_later()), field<&T::opened_at>("opened_at", or_none()),
-      field<&T::frozen_at>("frozen_at", or_none()),
-      field<&T::committed_at>("committed_at", or_none()), field<&T::seconds>("seconds"),
-      field<&T::compute_utilisation>("compute_utilisation"), field<&T::tokens>("tokens"),
-      field<&T::train_loss>("train_loss", or_none()),
-      field<&T::validation_loss>("validation_loss", or_none()), field<&T::bytes_sent>("bytes_sent"),
-      field<&T::bytes_received>("bytes_received"), field<&T::contributions>("contributions"));
+  return fields(field<&T::round>(), field<&T::epoch>(), field<&T::state>(), field<&T::attempt>(),
+                field<&T::aborts>(), field<&T::abort_reason>(), field<&T::from_step>(),
+                field<&T::to_step>(), field<&T::outer_lr>(), field<&T::share>(),
+                field<&T::digest>(or_none()), field<&T::anchor_digest>(or_none()),
+                field<&T::momentum_digest>(or_none()), field<&T::reduces>(added_later()),
+                field<&T::opened_at>(or_none()), field<&T::frozen_at>(or_none()),
+                field<&T::committed_at>(or_none()), field<&T::seconds>(),
+                field<&T::compute_utilisation>(), field<&T::tokens>(),
+                field<&T::train_loss>(or_none()), field<&T::validation_loss>(or_none()),
+                field<&T::bytes_sent>(), field<&T::bytes_received>(), field<&T::contributions>());
 }
-static_assert(lists_every_field<RoundAnswer>());
 constexpr const char* schema_name(Of<RoundAnswer>) { return "Round"; }
 
 }  // namespace shoal::coordinator::rest

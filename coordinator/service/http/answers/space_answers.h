@@ -19,9 +19,8 @@ struct SpacePartAnswer {
 };
 constexpr auto fields_of(Of<SpacePartAnswer>) {
   using T = SpacePartAnswer;
-  return fields(field<&T::what>("what"), field<&T::bytes>("bytes"));
+  return fields<&T::what, &T::bytes>();
 }
-static_assert(lists_every_field<SpacePartAnswer>());
 
 struct SpaceTableAnswer {
   std::string name;
@@ -30,9 +29,8 @@ struct SpaceTableAnswer {
 };
 constexpr auto fields_of(Of<SpaceTableAnswer>) {
   using T = SpaceTableAnswer;
-  return fields(field<&T::name>("name"), field<&T::rows>("rows"), field<&T::bytes>("bytes"));
+  return fields<&T::name, &T::rows, &T::bytes>();
 }
-static_assert(lists_every_field<SpaceTableAnswer>());
 
 struct SpaceJobAnswer {
   JobId job;
@@ -45,11 +43,9 @@ struct SpaceJobAnswer {
 };
 constexpr auto fields_of(Of<SpaceJobAnswer>) {
   using T = SpaceJobAnswer;
-  return fields(field<&T::job>("job"), field<&T::name>("name"), field<&T::owner>("owner"),
-                field<&T::phase>("phase"), field<&T::checkpoints>("checkpoints"),
-                field<&T::history>("history"), field<&T::series>("series"));
+  return fields<&T::job, &T::name, &T::owner, &T::phase, &T::checkpoints, &T::history,
+                &T::series>();
 }
-static_assert(lists_every_field<SpaceJobAnswer>());
 
 struct SpaceAnswer {
   std::vector<SpacePartAnswer> parts;
@@ -59,11 +55,9 @@ struct SpaceAnswer {
 };
 constexpr auto fields_of(Of<SpaceAnswer>) {
   using T = SpaceAnswer;
-  return fields(field<&T::parts>("parts"),
-                field<&T::checkpoint_budget>("checkpoint_budget", or_none()),
-                field<&T::tables>("tables"), field<&T::jobs>("jobs"));
+  return fields(field<&T::parts>(), field<&T::checkpoint_budget>(or_none()), field<&T::tables>(),
+                field<&T::jobs>());
 }
-static_assert(lists_every_field<SpaceAnswer>());
 constexpr const char* schema_name(Of<SpaceAnswer>) { return "Space"; }
 
 }  // namespace shoal::coordinator::rest

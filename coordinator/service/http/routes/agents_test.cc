@@ -1,4 +1,4 @@
-// What is shown of agents whose devices fail or are slow.
+// What is shown of agents: lists, and devices that fail or are slow.
 #include "coordinator/service/http/server_test_util.h"
 #include "threads/mutex.h"
 
@@ -12,6 +12,43 @@ class AgentsTest : public testing::ServerFixture {
  protected:
   void SetUp() override { start(); }
 };
+
+TEST_F(AgentsTest, AgentsByIdAndName) {
+  const Json agents = get("/api/v1/agents").json();
+  ASSERT_EQ(agents["items"].size(), 2u);
+  EXPECT_EQ(agents["items"][0]["health"], "green");
+  EXPECT_EQ(agents["items"][0]["devices"][0]["kind"], "cpu");
+  EXPECT_EQ(agents["items"][0]["labels"]["region"], "eu");
+  EXPECT_EQ(get("/api/v1/agents/agt_2").json(), get("/api/v1/agents/agent-2").json());
+  expect_problem(get("/api/v1/agents/agt_9"), 404, "not-found");
+  expect_problem(get("/api/v1/agents?gone=perhaps"), 400, "invalid-request");
+}
+
+TEST_F(AgentsTest, AgentsThatAreGoneAreListedWhenAskedFor) {
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    cluster_.tables.agents.at(2).state = AgentState::kGone;
+  }
+  for (const char* query : {"", "?gone=false", "?gone=0"})
+    EXPECT_EQ(get(std::string("/api/v1/agents") + query).json()["items"].size(), 1u) << query;
+  for (const char* query : {"?gone", "?gone=true", "?gone=1"})
+    EXPECT_EQ(get(std::string("/api/v1/agents") + query).json()["items"].size(), 2u) << query;
+}
+
+// A name is looked for in pages.
+TEST_F(AgentsTest, AnAgentIsFoundByNameAmongMany) {
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    AgentRecord agent = cluster_.tables.agents.at(2);
+    for (std::uint64_t n = 10; n < 1010; ++n) {
+      agent.id = AgentId(n);
+      agent.name = "many-" + std::to_string(n);
+      cluster_.tables.agents[n] = agent;
+    }
+  }
+  EXPECT_EQ(get("/api/v1/agents/many-1009").json()["id"], "agt_1009");
+  expect_problem(get("/api/v1/agents/many-1010"), 404, "not-found");
+}
 
 TEST_F(AgentsTest, Agent_WithAFailingDevice_ShowsItsCordonApartFromItsMemory) {
   {

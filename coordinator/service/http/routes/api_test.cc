@@ -101,6 +101,19 @@ TEST_F(ApiTest, JobsAreListedNewestFirstInPages) {
   EXPECT_EQ(get("/api/v1/jobs?phase=queued").json()["items"].size(), 0u);
 }
 
+TEST_F(ApiTest, SearchFindsJobsByNameAndDescription) {
+  ASSERT_EQ(post("/api/v1/jobs", kToml,
+                 "name = \"mine\"\ndescription = \"after the alphabet\"\n[data]\ntrain = \"/x\"\n")
+                .status,
+            201);
+  const Json found = get("/api/v1/jobs?search=alpha").json()["items"];
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0]["description"], "after the alphabet");
+  EXPECT_EQ(found[0]["spec"]["description"], "after the alphabet");
+  EXPECT_EQ(found[1]["name"], "alpha");
+  EXPECT_EQ(found[1]["description"], "");
+}
+
 TEST_F(ApiTest, BadListParametersAreNamed) {
   for (const char* target :
        {"limit=0", "limit=501", "limit=x", "order=up", "phase=running", "cursor=***", "cursor="}) {
@@ -169,6 +182,10 @@ TEST_F(ApiTest, ARelativePathBeginsInTheFolderOfTheSubmitter) {
                                  "name = \"far\"\n[data]\ntrain = \"/y.txt\"\n");
   EXPECT_EQ(absolute.json()["spec"]["data"]["train"], "/y.txt");
   expect_problem(post("/api/v1/jobs?folder=jobs", kToml, toml), 400, "invalid-request");
+  const std::string deep = "/api/v1/jobs?folder=/" + std::string(5000, 'd');
+  const Received too_long = post(deep, kToml, "name = \"deep\"\n[data]\ntrain = \"y.txt\"\n");
+  expect_problem(too_long, 422, "invalid-spec");
+  EXPECT_EQ(too_long.json()["errors"][0]["pointer"], "/data/train");
 }
 
 TEST_F(ApiTest, ADryRunAcceptsAndStoresNothing) {
@@ -444,43 +461,6 @@ TEST_F(ApiTest, ReplicasShowWhatTheySayNow) {
   EXPECT_EQ(replicas["items"][0]["state"], "serving");
   EXPECT_EQ(replicas["items"][0]["live"]["inner_step"], 101);
   EXPECT_TRUE(replicas["items"][0]["failure"].is_null());
-}
-
-TEST_F(ApiTest, AgentsByIdAndName) {
-  const Json agents = get("/api/v1/agents").json();
-  ASSERT_EQ(agents["items"].size(), 2u);
-  EXPECT_EQ(agents["items"][0]["health"], "green");
-  EXPECT_EQ(agents["items"][0]["devices"][0]["kind"], "cpu");
-  EXPECT_EQ(agents["items"][0]["labels"]["region"], "eu");
-  EXPECT_EQ(get("/api/v1/agents/agt_2").json(), get("/api/v1/agents/agent-2").json());
-  expect_problem(get("/api/v1/agents/agt_9"), 404, "not-found");
-  expect_problem(get("/api/v1/agents?gone=perhaps"), 400, "invalid-request");
-}
-
-TEST_F(ApiTest, AgentsThatAreGoneAreListedWhenAskedFor) {
-  {
-    const MutexLock lock(cluster_.tables.mutex);
-    cluster_.tables.agents.at(2).state = AgentState::kGone;
-  }
-  for (const char* query : {"", "?gone=false", "?gone=0"})
-    EXPECT_EQ(get(std::string("/api/v1/agents") + query).json()["items"].size(), 1u) << query;
-  for (const char* query : {"?gone", "?gone=true", "?gone=1"})
-    EXPECT_EQ(get(std::string("/api/v1/agents") + query).json()["items"].size(), 2u) << query;
-}
-
-// A name is looked for in pages.
-TEST_F(ApiTest, AnAgentIsFoundByNameAmongMany) {
-  {
-    const MutexLock lock(cluster_.tables.mutex);
-    AgentRecord agent = cluster_.tables.agents.at(2);
-    for (std::uint64_t n = 10; n < 1010; ++n) {
-      agent.id = AgentId(n);
-      agent.name = "many-" + std::to_string(n);
-      cluster_.tables.agents[n] = agent;
-    }
-  }
-  EXPECT_EQ(get("/api/v1/agents/many-1009").json()["id"], "agt_1009");
-  expect_problem(get("/api/v1/agents/many-1010"), 404, "not-found");
 }
 
 TEST_F(ApiTest, EventsAreFilteredAndPaged) {

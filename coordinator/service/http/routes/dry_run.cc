@@ -85,9 +85,9 @@ void add_lone_stages(const PlacementDecision& plan, const DryRunFacts& facts,
 }
 
 std::string quorum_note(const JobSpec& spec, const PlacementDecision& plan) {
-  const bool async = spec.sync.algorithm() == SyncAlgorithm::kAsync;
+  const bool async = spec.sync.algorithm == SyncAlgorithm::kAsync;
   const auto placed = static_cast<std::int64_t>(plan.places.size());
-  const std::int64_t quorum = async ? spec.sync.quorum() : 0;
+  const std::int64_t quorum = async ? spec.sync.quorum : 0;
   if (quorum <= placed || placed == 0) return "";
   return "sync.quorum is " + std::to_string(quorum) + ", but only " + std::to_string(placed) +
          (placed == 1 ? " replica is" : " replicas are") +

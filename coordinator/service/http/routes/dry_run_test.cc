@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/service/http/cluster_test_util.h"
-#include "job/job_options.h"
 
 namespace shoal::coordinator::rest {
 namespace {
@@ -68,10 +67,9 @@ TEST(DryRunNotes, AStageOfOneAgentIsNamed) {
 }
 
 TEST(DryRunNotes, AQuorumOfMoreThanThereAreIsSaid) {
-  JobOptions options = options_of(testing::small_spec("mine"));
-  options.sync.algorithm = SyncAlgorithm::kAsync;
-  options.sync.quorum = 9;
-  const JobSpec spec = spec_of(options);
+  JobSpec spec = testing::small_spec("mine");
+  spec.sync.algorithm = SyncAlgorithm::kAsync;
+  spec.sync.quorum = 9;
   const auto plan = planned({{AgentId(1), 0, 0}, {AgentId(2), 0, 0}}, 1);
   const DryRunFacts facts = facts_of({{"a", true}, {"b", true}});
   EXPECT_THAT(dry_run_notes(spec, plan, facts),

@@ -79,7 +79,7 @@ Result<FileUses> uses_of_jobs(Context& context) {
   FileUses uses;
   PageRequest page{.limit = 500};
   for (;;) {
-    const auto jobs = context.reader->jobs(page, phases);
+    const auto jobs = context.reader->jobs(page, {.phases = phases});
     if (!jobs.ok()) return jobs.error();
     for (const JobRecord& job : jobs->items) {
       for (const std::string& file : uploads_of(job.spec)) uses.emplace(file, job.spec.name);

@@ -16,6 +16,7 @@
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 #include "job/data_rules.h"
+#include "job/job_rules.h"
 #include "proto/job_spec_text.h"
 
 namespace shoal::coordinator::rest::api {
@@ -113,8 +114,16 @@ Result<std::string> read_folder(const Request& request) {
 }
 
 std::string path_from(const std::string& folder, const std::string& path) {
-  if (folder.empty() || path.empty() || !parse_data_path(path).root.empty()) return path;
+  if (path.empty() || !parse_data_path(path).root.empty()) return path;
   return (std::filesystem::path(folder) / path).lexically_normal().string();
+}
+
+// Makes relative paths absolute. What is refused then: a path that became too long.
+std::vector<FieldError> begin_paths_at(const std::string& folder, JobSpec& spec) {
+  if (folder.empty()) return {};
+  spec.data.train = path_from(folder, spec.data.train);
+  spec.data.tokenizer_file = path_from(folder, spec.data.tokenizer_file);
+  return validate(spec);
 }
 
 Result<std::vector<JobPhase>> read_phases(const Request& request) {
@@ -303,8 +312,9 @@ void create_job(Context& context, const Request& request, Replier reply) {
   if (auto no = refused_priority(request, read.spec.swarm.priority, "/swarm/priority")) {
     return reply(std::move(*no));
   }
-  read.spec.data.train = path_from(folder.value(), read.spec.data.train);
-  read.spec.data.tokenizer_file = path_from(folder.value(), read.spec.data.tokenizer_file);
+  if (auto fields = begin_paths_at(folder.value(), read.spec); !fields.empty()) {
+    return reply(spec_refused(request, {"the folder makes a path too long", std::move(fields)}));
+  }
 
   Cluster::NewJob job{.spec = std::move(read.spec),
                       .owner = object_user(request.principal),
@@ -410,7 +420,9 @@ Result<Response> list_jobs(Context& context, const Request& request) {
   if (!page.ok()) return page.error();
   const auto phases = read_phases(request);
   if (!phases.ok()) return phases.error();
-  const auto jobs = context.reader->jobs(page.value(), phases.value());
+  const std::string* search = request.query_value("search");
+  const auto jobs = context.reader->jobs(
+      page.value(), {phases.value(), search == nullptr ? std::string() : *search});
   if (!jobs.ok()) return jobs.error();
   const auto live = context.cluster.live();
   Json items = Json::array();

@@ -11,7 +11,7 @@ using identity::Action;
 using Query = std::vector<std::string_view>;
 const Query kPaged = {"limit", "cursor", "order"};
 const Query kLogQuery = {"tail", "cursor", "level", "source", "replica", "q"};
-const Query kPagedJobs = {"limit", "cursor", "order", "phase"};
+const Query kPagedJobs = {"limit", "cursor", "order", "phase", "search"};
 const Query kPagedAgents = {"limit", "cursor", "order", "gone"};
 const Query kPagedCheckpoints = {"limit", "cursor", "order", "state"};
 const Query kPagedEvents = {"limit", "cursor", "order", "job", "agent", "severity"};

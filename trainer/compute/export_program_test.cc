@@ -1,6 +1,5 @@
-// Checkpoints of Python programs: every tensor under its name, and damage noticed by digest.
-#include "trainer/compute/program_tensors.h"
-
+// Exports of checkpoints of Python programs: every tensor under its name, and damage noticed by
+// digest.
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -9,9 +8,9 @@
 
 #include "base/digest.h"
 #include "proto/job_spec_text.h"
+#include "replica/checkpoint/safetensors.h"
 #include "threads/file_content.h"
 #include "trainer/compute/export.h"
-#include "trainer/plain/safetensors.h"
 #include "transfer/file_writer.h"
 
 namespace shoal::trainer {
@@ -23,10 +22,10 @@ using testing::HasSubstr;
 
 using Values = std::vector<float>;
 
-// Two stages, as python/shoal/files.py and versions before 0.2 wrote them.
-class ProgramTensorsTest : public testing::Test {
+// Two stages, as versions before 0.2 wrote them.
+class ExportProgramTest : public testing::Test {
  protected:
-  ProgramTensorsTest() {
+  ExportProgramTest() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     root_ = fs::path(testing::TempDir()) / (std::string("shoal_program_") + test->name());
     fs::remove_all(root_);
@@ -35,10 +34,11 @@ class ProgramTensorsTest : public testing::Test {
     write_stage(1, {{"head.weight", {3}, third_}}, third_);
   }
   fs::path folder() const { return root_ / "checkpoint"; }
-  void write_stage(int stage, const std::vector<TensorToWrite>& tensors, const Values& all) {
+  void write_stage(int stage, const std::vector<replica::TensorToWrite>& tensors,
+                   const Values& all) {
     const std::string number = "-0000" + std::to_string(stage + 1) + "-of-00002";
     const auto file = folder() / ("model" + number + ".safetensors");
-    EXPECT_TRUE(write_safetensors(file, tensors, {}).ok());
+    EXPECT_TRUE(replica::write_safetensors(file, tensors, {}).ok());
     const nlohmann::json head = {
         {"format", "python-1"},
         {"spec", nlohmann::json::parse(spec_text())},
@@ -50,6 +50,13 @@ class ProgramTensorsTest : public testing::Test {
         {"digests", {{"anchor", to_hex(digest_of(all))}, {"outer_momentum", to_hex(Digest())}}}};
     const auto name = stage == 0 ? "shoal.json" : "shoal" + number + ".json";
     EXPECT_TRUE(write_whole_file(folder() / name, head.dump()).ok());
+  }
+  void write_buffers() {
+    const auto file = folder() / "buffers-00001-of-00002.safetensors";
+    const auto bytes = std::as_bytes(std::span(counts_));
+    EXPECT_TRUE(replica::write_safetensors(
+                    file, {{"z.mean", {2}, means_}, {"z.batches", {1}, {}, "I64", bytes}}, {})
+                    .ok());
   }
   static std::string spec_text() {
     JobSpec spec;
@@ -65,17 +72,32 @@ class ProgramTensorsTest : public testing::Test {
   }
   Values read(const std::string& file, const std::string& name,
               const std::vector<std::int64_t>& shape, std::size_t count) {
-    const auto opened = SafetensorsFile::open(root_ / "out" / file);
+    const auto opened = replica::SafetensorsFile::open(root_ / "out" / file);
     Values values(count);
     EXPECT_TRUE(opened.ok() && opened->read(name, shape, values).ok()) << name;
     return values;
   }
 
   const Values first_ = {1, 2, 3, 4}, second_ = {5}, third_ = {6, 7, 8.015625};
+  const Values means_ = {0.1f, 0.2f};
+  const std::vector<std::int64_t> counts_ = {1LL << 40};
   fs::path root_;
 };
 
-TEST_F(ProgramTensorsTest, AllStagesAreExportedUnderTheNamesOfTheProgram) {
+TEST_F(ExportProgramTest, BuffersKeepTheirTypes) {
+  write_buffers();
+  const auto done = exported(Precision::kBf16);
+  ASSERT_TRUE(done.ok()) << to_string(done.error());
+  EXPECT_EQ(done->bytes, Bytes(16 + 8 + 8));
+  EXPECT_EQ(read("model.safetensors", "z.mean", {2}, 2), means_);
+  const auto file = replica::SafetensorsFile::open(root_ / "out" / "model.safetensors");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->type_of("z.batches"), "I64");
+  EXPECT_TRUE(
+      std::ranges::equal(*file->read_bytes("z.batches"), std::as_bytes(std::span(counts_))));
+}
+
+TEST_F(ExportProgramTest, AllStagesAreExportedUnderTheNamesOfTheProgram) {
   const auto done = exported(Precision::kFp32);
   ASSERT_TRUE(done.ok()) << to_string(done.error());
   EXPECT_EQ(done->files, 1u);
@@ -86,7 +108,7 @@ TEST_F(ProgramTensorsTest, AllStagesAreExportedUnderTheNamesOfTheProgram) {
   EXPECT_FALSE(fs::exists(root_ / "out" / "config.json")) << "nobody knows its architecture";
 }
 
-TEST_F(ProgramTensorsTest, InBf16AndInFilesOfALimitedSize) {
+TEST_F(ExportProgramTest, InBf16AndInFilesOfALimitedSize) {
   const auto done = exported(Precision::kBf16, Bytes(8));
   ASSERT_TRUE(done.ok()) << to_string(done.error());
   EXPECT_EQ(done->files, 2u);
@@ -99,20 +121,20 @@ TEST_F(ProgramTensorsTest, InBf16AndInFilesOfALimitedSize) {
   EXPECT_EQ(index["metadata"]["total_size"], 16);
 }
 
-TEST_F(ProgramTensorsTest, DamageIsNoticedByDigest) {
+TEST_F(ExportProgramTest, DamageIsNoticedByDigest) {
   write_stage(1, {{"head.weight", {3}, third_}}, {6, 7, 9});
   const auto error = exported(Precision::kFp32).error();
   EXPECT_EQ(error.code, Code::kDataLoss);
   EXPECT_THAT(to_string(error), HasSubstr("model-00002-of-00002.safetensors"));
 }
 
-TEST_F(ProgramTensorsTest, AStageThatIsMissingIsNamed) {
+TEST_F(ExportProgramTest, AStageThatIsMissingIsNamed) {
   fs::remove(folder() / "model-00002-of-00002.safetensors");
   EXPECT_THAT(to_string(exported(Precision::kFp32).error()),
               HasSubstr("model-00002-of-00002.safetensors cannot be opened"));
 }
 
-TEST_F(ProgramTensorsTest, ANameOfTwoStagesIsRefused) {
+TEST_F(ExportProgramTest, ANameOfTwoStagesIsRefused) {
   write_stage(1, {{"a.bias", {1}, second_}}, second_);
   EXPECT_THAT(to_string(exported(Precision::kFp32).error()),
               HasSubstr("a.bias is also in the file of another stage"));

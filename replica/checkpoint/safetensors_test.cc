@@ -1,5 +1,5 @@
 // What is written is read back, in the published layout; damaged files are refused.
-#include "trainer/plain/safetensors.h"
+#include "replica/checkpoint/safetensors.h"
 
 #include <cstring>
 #include <filesystem>
@@ -10,13 +10,31 @@
 #include "threads/file_content.h"
 #include "transfer/file_writer.h"
 
-namespace shoal::trainer {
+namespace shoal::replica {
 namespace {
 
 using testing::HasSubstr;
 
 std::filesystem::path temp_path(const std::string& name) {
   return std::filesystem::path(testing::TempDir()) / ("shoal_safetensors_test_" + name);
+}
+
+// Precision is that of values in float32 alone.
+TEST(Safetensors, TensorsOfOtherTypesKeepTheirBytes) {
+  const std::vector<std::int64_t> counts = {3, 1LL << 40};
+  const std::vector<float> values = {1.5f};
+  const auto bytes = std::as_bytes(std::span(counts));
+  const auto path = temp_path("types");
+  const std::vector<TensorToWrite> tensors = {{"count", {2}, {}, "I64", bytes}, {"w", {1}, values}};
+  ASSERT_TRUE(write_safetensors(path, tensors, {}, Precision::kBf16).ok());
+  const auto file = SafetensorsFile::open(path);
+  ASSERT_TRUE(file.ok()) << to_string(file.error());
+  EXPECT_EQ(file->type_of("count"), "I64");
+  EXPECT_EQ(file->type_of("w"), "BF16");
+  const auto read = file->read_bytes("count");
+  ASSERT_TRUE(read.ok());
+  EXPECT_TRUE(std::ranges::equal(*read, bytes));
+  EXPECT_EQ(file->read_bytes("gone").error().code, Code::kNotFound);
 }
 
 TEST(Safetensors, RoundTrip) {
@@ -139,4 +157,4 @@ TEST(Safetensors, NumbersThatCannotBeAreRefused) {
 }
 
 }  // namespace
-}  // namespace shoal::trainer
+}  // namespace shoal::replica

@@ -1,22 +1,21 @@
-// For tests that want a spec with other options, as a job file would give them.
+// For tests that want a spec with other keys of [sync], as a job file would give them.
 #pragma once
 
 #include "base/check.h"
+#include "job/job_rules.h"
 #include "job/sync_rules.h"
 
 namespace shoal {
 
-// Changes the [sync] table of a spec: `change` gets its SyncOptions. They must not contradict each
-// other when it is done.
+// Changes the [sync] table of a spec. Its keys must not contradict each other afterwards.
 template <typename Change>
 void change_sync(JobSpec& spec, const Change& change) {
-  JobOptions options = options_of(spec);
-  change(options.sync);
+  change(spec.sync);
   FieldChecker checker;
-  check_contradictions(options, checker);
+  check_contradictions(spec, checker);
   const auto refused = checker.take();
   SHOAL_CHECK(refused.empty(), (refused.front().pointer + " " + refused.front().detail).c_str());
-  spec.sync = parse_sync(options);
+  spec.sync = effective_sync(spec);
 }
 
 // The SyncSpec of a job file that says no more than what `change` writes.
@@ -26,5 +25,8 @@ SyncSpec sync_with(const Change& change) {
   change_sync(spec, change);
   return spec.sync;
 }
+
+// The [sync] table of a job file that names only the algorithm.
+inline SyncSpec sync_of(SyncAlgorithm algorithm) { return default_spec(algorithm).sync; }
 
 }  // namespace shoal

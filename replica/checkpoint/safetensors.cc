@@ -1,6 +1,6 @@
 // See safetensors.h. Everything a foreign file says is checked before memory is touched: the
 // header's length is bounded, offsets must lie in the file, shapes must match the byte counts.
-#include "trainer/plain/safetensors.h"
+#include "replica/checkpoint/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -16,8 +16,19 @@
 #include "outer_opt/core/codec/formats.h"
 #include "transfer/file_writer.h"
 
-namespace shoal::trainer {
+namespace shoal::replica {
 namespace {
+
+// Whether fp32 values of this shape take so many bytes.
+bool takes(const std::vector<std::int64_t>& shape, std::uint64_t bytes) {
+  std::uint64_t count = 1;
+  for (const std::int64_t size : shape) {
+    const auto factor = static_cast<std::uint64_t>(size);
+    if (size < 0 || (factor > 0 && count > bytes / factor)) return false;
+    count *= factor;
+  }
+  return count * sizeof(float) == bytes;
+}
 
 static_assert(std::endian::native == std::endian::little, "fp32 is written as it lies in memory");
 
@@ -56,15 +67,15 @@ bool read_at(int fd, std::uint64_t from, void* out, std::uint64_t size) {
   return true;
 }
 
-std::string header_of(const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
+std::string header_of(const std::vector<TensorToWrite>& tensors, const TensorMetadata& metadata,
                       Precision precision) {
-  const auto width = static_cast<std::uint64_t>(bytes_per_value(precision));
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorToWrite& tensor : tensors) {
-    const std::uint64_t end = offset + tensor.values.size() * width;
-    header[tensor.name] = {{"dtype", precision == Precision::kBf16 ? "BF16" : "F32"},
+    const std::uint64_t end = offset + size_in_file(tensor, precision);
+    const char* floats = precision == Precision::kBf16 ? "BF16" : "F32";
+    header[tensor.name] = {{"dtype", tensor.type.empty() ? floats : tensor.type},
                            {"shape", tensor.shape},
                            {"data_offsets", {offset, end}}};
     offset = end;
@@ -90,16 +101,23 @@ Status write_values(FileWriter& file, std::span<const float> values, Precision p
 
 }  // namespace
 
+std::uint64_t size_in_file(const TensorToWrite& tensor, Precision precision) {
+  if (!tensor.type.empty()) return tensor.bytes.size();
+  return tensor.values.size() * static_cast<std::uint64_t>(bytes_per_value(precision));
+}
+
 Result<FileEntry> write_safetensors(const std::filesystem::path& path,
                                     const std::vector<TensorToWrite>& tensors,
-                                    const Metadata& metadata, Precision precision) {
+                                    const TensorMetadata& metadata, Precision precision) {
   const std::string header = header_of(tensors, metadata, precision);
   const std::uint64_t length = header.size();
   FileWriter file(path);
   if (Status s = file.write(std::as_bytes(std::span(&length, 1))); !s) return s.error();
   if (Status s = file.write(header); !s) return s.error();
   for (const TensorToWrite& tensor : tensors) {
-    if (Status s = write_values(file, tensor.values, precision); !s) return s.error();
+    const Status written = tensor.type.empty() ? write_values(file, tensor.values, precision)
+                                               : file.write(tensor.bytes);
+    if (!written) return written.error();
   }
   return file.finish();
 }
@@ -142,6 +160,7 @@ std::optional<MappedValues> SafetensorsFile::map(const std::vector<ExpectedTenso
     const Entry& entry = it->second;
     const bool follows = !begin || entry.begin == end;
     if (!follows || entry.type != "F32" || entry.shape != tensor.shape) return std::nullopt;
+    if (!takes(entry.shape, entry.end - entry.begin)) return std::nullopt;
     if (!begin) begin = entry.begin;
     end = entry.end;
   }
@@ -199,7 +218,7 @@ Status SafetensorsFile::parse_header(const std::string& header, std::uint64_t da
     const auto json = nlohmann::json::parse(header);
     for (const auto& [name, value] : json.items()) {
       if (name == "__metadata__") {
-        metadata_ = value.get<Metadata>();
+        metadata_ = value.get<TensorMetadata>();
         continue;
       }
       Entry entry;
@@ -221,11 +240,21 @@ Status SafetensorsFile::parse_header(const std::string& header, std::uint64_t da
   return {};
 }
 
-Status SafetensorsFile::read_bytes(const std::string& name, const Entry& entry, void* out) const {
+Status SafetensorsFile::copy_bytes(const std::string& name, const Entry& entry, void* out) const {
   if (!read_at(*fd_, data_start_ + entry.begin, out, entry.end - entry.begin)) {
     return bad_file(path_, name + " cannot be read");
   }
   return {};
+}
+
+Result<std::vector<std::byte>> SafetensorsFile::read_bytes(const std::string& name) const {
+  const auto it = tensors_.find(name);
+  if (it == tensors_.end()) {
+    return Error{Code::kNotFound, path_.string() + " has no tensor " + name, "", ""};
+  }
+  std::vector<std::byte> bytes(it->second.end - it->second.begin);
+  if (Status s = copy_bytes(name, it->second, bytes.data()); !s) return s.error();
+  return bytes;
 }
 
 Status SafetensorsFile::read(const std::string& name, const std::vector<std::int64_t>& shape,
@@ -248,9 +277,9 @@ Status SafetensorsFile::read(const std::string& name, const std::vector<std::int
   }
   const std::uint64_t size = out.size() * (fp32 ? sizeof(float) : sizeof(std::uint16_t));
   if (entry.end - entry.begin != size) return bad_file(path_, name + " has a wrong size");
-  if (fp32) return read_bytes(name, entry, out.data());
+  if (fp32) return copy_bytes(name, entry, out.data());
   std::vector<std::uint16_t> halves(out.size());
-  if (Status s = read_bytes(name, entry, halves.data()); !s) return s;
+  if (Status s = copy_bytes(name, entry, halves.data()); !s) return s;
   std::transform(halves.begin(), halves.end(), out.begin(), to_float);
   return {};
 }
@@ -269,4 +298,4 @@ Result<std::string> read_text(int fd, const std::filesystem::path& path, std::ui
   return Error{Code::kNotFound, path.string() + " cannot be read", "", ""};
 }
 
-}  // namespace shoal::trainer
+}  // namespace shoal::replica

@@ -2,7 +2,7 @@
 // checked and every broken one is told, with the value given and what would be accepted, so that
 // one look repairs a job file. Upper bounds are generous: they only keep the arithmetic of sizes
 // inside 64 bits. The rules of [sync] are in sync_rules.cc.
-#include "job/job_options.h"
+#include "job/job_rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,6 +35,7 @@ constexpr std::int64_t kUint16Vocab = 65'536;
 constexpr std::int64_t kMixtureParts = kMixtureMax;
 constexpr double kMaxWeight = 1e6;
 constexpr std::size_t kMaxNameLength = 63;  // RFC 1035 label
+constexpr std::size_t kMaxDescriptionBytes = 1000;
 constexpr std::size_t kMaxPathLength = 4096;
 
 bool is_dns_label(std::string_view name) {
@@ -45,7 +46,8 @@ bool is_dns_label(std::string_view name) {
   return name.front() != '-' && name.back() != '-';
 }
 
-void check_name(const std::string& name, FieldChecker& checker) {
+void check_name(const std::string& name, Author author, FieldChecker& checker) {
+  if (name.empty() && author == Author::kShoal) return;
   if (name.empty()) return checker.refuse("/name", "is required: a name for the job, e.g. 'kjv'");
   if (!is_dns_label(name)) {
     checker.refuse("/name",
@@ -53,6 +55,18 @@ void check_name(const std::string& name, FieldChecker& checker) {
                    "ending with '-', got " +
                        quoted(name));
   }
+}
+
+// Terminals print it, so it has no escape sequences.
+void check_description(const std::string& text, FieldChecker& checker) {
+  if (text.size() > kMaxDescriptionBytes) {
+    return checker.refuse("/description", "must be at most " +
+                                              std::to_string(kMaxDescriptionBytes) +
+                                              " bytes, got " + std::to_string(text.size()));
+  }
+  const bool plain = std::ranges::all_of(
+      text, [](unsigned char c) { return (c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t'; });
+  if (!plain) checker.refuse("/description", "must be text without control characters");
 }
 
 // Without head_dim the heads share the width.
@@ -114,7 +128,7 @@ void check_rope(const ModelSpec& model, FieldChecker& checker) {
   checker.within("/model/rope/original_context", rope.original_context, 1, kMaxContext);
 }
 
-void check_vocab(const JobOptions& options, FieldChecker& checker) {
+void check_vocab(const JobSpec& options, FieldChecker& checker) {
   const std::int64_t vocab = options.model.vocab;
   if (vocab < 2 || vocab > kMaxVocab) {
     return checker.within("/model/vocab", vocab, 2, kMaxVocab);
@@ -143,7 +157,7 @@ void check_init(const std::string& init, FieldChecker& checker) {
                      quoted(init));
 }
 
-void check_model(const JobOptions& options, FieldChecker& checker) {
+void check_model(const JobSpec& options, FieldChecker& checker) {
   const ModelSpec& model = options.model;
   checker.within("/model/layers", model.layers, 1, kMaxLayers);
   checker.within("/model/hidden", model.hidden, 1, kMaxHidden);
@@ -256,7 +270,7 @@ void check_learning_rate(const TrainSpec& train, FieldChecker& checker) {
 }
 
 // A program has a schedule of its own.
-void check_warmup(const JobOptions& options, FieldChecker& checker) {
+void check_warmup(const JobSpec& options, FieldChecker& checker) {
   const TrainSpec& train = options.train;
   if (options.trainer.kind == TrainerKind::kPython) return;
   checker.require(train.warmup.count() >= 0 && train.warmup < train.steps, "/train/warmup",
@@ -290,12 +304,12 @@ void check_train(const TrainSpec& train, FieldChecker& checker) {
   }
 }
 
-std::string with_algorithm(const SyncOptions& sync) {
+std::string with_algorithm(const SyncSpec& sync) {
   return " with sync.algorithm = " + quoted(to_string(sync.algorithm));
 }
 
 // With ddp every replica takes the same step, bit for bit, on the host.
-void check_optimizer(const JobOptions& options, FieldChecker& checker) {
+void check_optimizer(const JobSpec& options, FieldChecker& checker) {
   const bool muon = options.train.optimizer == Optimizer::kMuon;
   if (!muon || options.sync.algorithm != SyncAlgorithm::kDdp) return;
   checker.refuse("/train/optimizer",
@@ -305,7 +319,7 @@ void check_optimizer(const JobOptions& options, FieldChecker& checker) {
 }
 
 // Its moments are a part of what all replicas hold alike.
-void check_join(const JobOptions& options, FieldChecker& checker) {
+void check_join(const JobSpec& options, FieldChecker& checker) {
   const bool fresh = options.train.join == JoinMoments::kFresh;
   if (!fresh || options.sync.algorithm != SyncAlgorithm::kDdp) return;
   checker.refuse("/train/join", "must be 'auto' or 'moments'" + with_algorithm(options.sync) +
@@ -323,7 +337,7 @@ void check_single_replica(const SwarmSpec& swarm, FieldChecker& checker) {
 }
 
 // Empty: the method also trains pipelines.
-std::string why_one_stage(const SyncOptions& sync) {
+std::string why_one_stage(const SyncSpec& sync) {
   const bool in_groups = sync.topology == Topology::kMoshpit || sync.topology == Topology::kGossip;
   if (in_groups) return " with sync.topology = " + quoted(to_string(sync.topology));
   if (sync.algorithm == SyncAlgorithm::kNone) {
@@ -335,7 +349,7 @@ std::string why_one_stage(const SyncOptions& sync) {
   return {};
 }
 
-void check_stages(const JobOptions& options, FieldChecker& checker) {
+void check_stages(const JobSpec& options, FieldChecker& checker) {
   const std::int64_t stages = options.swarm.stages, layers = options.model.layers;
   if (layers >= 1 && (stages < 0 || stages > layers)) {
     return checker.refuse("/swarm/stages",
@@ -348,7 +362,7 @@ void check_stages(const JobOptions& options, FieldChecker& checker) {
                  "must be 1" + why + ", got " + (stages == 0 ? quoted("auto") : text_of(stages)));
 }
 
-void check_schedule(const JobOptions& options, FieldChecker& checker) {
+void check_schedule(const JobSpec& options, FieldChecker& checker) {
   if (options.swarm.schedule != PipelineSchedule::kTwoBufferedWeights) return;
   if (options.swarm.stages == 1) {
     checker.refuse("/swarm/schedule",
@@ -360,7 +374,7 @@ void check_schedule(const JobOptions& options, FieldChecker& checker) {
   }
 }
 
-void check_swarm(const JobOptions& options, FieldChecker& checker) {
+void check_swarm(const JobSpec& options, FieldChecker& checker) {
   const SwarmSpec& swarm = options.swarm;
   check_stages(options, checker);
   if (swarm.stages != 1 && options.model.tie_embeddings == true) {
@@ -383,7 +397,7 @@ void check_swarm(const JobOptions& options, FieldChecker& checker) {
 }
 
 // Empty: replicas of other stages can keep copies of a stage, which all of its replicas share.
-std::string why_no_buddies(const JobOptions& options) {
+std::string why_no_buddies(const JobSpec& options) {
   if (options.sync.algorithm == SyncAlgorithm::kDdp) {
     return with_algorithm(options.sync) +
            ", where AdamW's moments belong to the common state and no copy follows them; use "
@@ -402,7 +416,7 @@ std::string why_no_buddies(const JobOptions& options) {
   return {};
 }
 
-void check_buddies(const JobOptions& options, FieldChecker& checker) {
+void check_buddies(const JobSpec& options, FieldChecker& checker) {
   const std::int64_t buddies = options.checkpoint.buddies;
   checker.within("/checkpoint/buddies", buddies, 0, kMaxBuddies);
   if (buddies <= 0) return;
@@ -449,7 +463,7 @@ void check_no_program(const TrainerSpec& trainer, FieldChecker& checker) {
   if (!trainer.code.empty()) checker.refuse("/trainer/code", why + quoted(trainer.code));
 }
 
-void check_trainer(const JobOptions& options, FieldChecker& checker) {
+void check_trainer(const JobSpec& options, FieldChecker& checker) {
   if (options.trainer.kind != TrainerKind::kPython) {
     return check_no_program(options.trainer, checker);
   }
@@ -474,19 +488,17 @@ void check_trainer(const JobOptions& options, FieldChecker& checker) {
                    "must be 'diloco', 'local_sgd', 'async' or 'none'" + with +
                        ", where the program takes its own inner steps, got 'ddp'");
   }
-  if (options.train.join == JoinMoments::kMoments) {
-    checker.refuse("/train/join", "must be 'auto' or 'fresh'" + with +
-                                      ", whose optimizer stays with its replica, got 'moments'");
-  }
 }
 
 }  // namespace
 
-JobOptions default_options(SyncAlgorithm algorithm) {
-  JobOptions options;
+JobSpec default_spec(SyncAlgorithm algorithm, OuterMethod outer) {
+  JobSpec options;
   options.sync.algorithm = algorithm;
+  options.sync.outer.method = outer;
+  options.sync.outer.lr = traits_of(outer).lr;
   const bool ddp = algorithm == SyncAlgorithm::kDdp;
-  if (ddp || algorithm == SyncAlgorithm::kLocalSgd) options.sync.outer = {1, 0};
+  if (ddp || algorithm == SyncAlgorithm::kLocalSgd) options.sync.outer = {1, 0, outer};
   if (!ddp) return options;
   const std::int64_t usual_steps = options.sync.every.count();
   options.sync.every = Steps(1);
@@ -497,11 +509,10 @@ JobOptions default_options(SyncAlgorithm algorithm) {
   return options;
 }
 
-JobSpec default_spec(SyncAlgorithm algorithm) { return spec_of(default_options(algorithm)); }
-
-std::vector<FieldError> validate(const JobOptions& options) {
+std::vector<FieldError> validate(const JobSpec& options, Author author) {
   FieldChecker checker;
-  check_name(options.name, checker);
+  check_name(options.name, author, checker);
+  check_description(options.description, checker);
   check_model(options, checker);
   check_data(options.data, checker);
   check_train(options.train, checker);
@@ -517,16 +528,6 @@ std::vector<FieldError> validate(const JobOptions& options) {
   checker.within("/eval/every_rounds", options.eval.every_rounds, 0, kMaxRounds);
   checker.within("/eval/batches", options.eval.batches, 1, kMaxEvalBatches);
   return checker.take();
-}
-
-JobSpec spec_of(const JobOptions& options) {
-  return {options.name,  options.model,      options.data, options.train,  parse_sync(options),
-          options.swarm, options.checkpoint, options.eval, options.trainer};
-}
-
-JobOptions options_of(const JobSpec& spec) {
-  return {spec.name,  spec.model,      spec.data, spec.train,  spec.sync.options(),
-          spec.swarm, spec.checkpoint, spec.eval, spec.trainer};
 }
 
 }  // namespace shoal

@@ -1,7 +1,7 @@
 // The safetensors file format (Hugging Face): 8 bytes little-endian header length, a JSON header
-// padded with spaces to a multiple of 8, then the tensors' bytes back to back, row-major. Written
-// are fp32; fp32, fp16 and bf16 are read, all as fp32. A file may have tensors of other types,
-// which cannot be read. No torch here. Not for concurrent use of one object.
+// padded with spaces to a multiple of 8, then the tensors' bytes back to back, row-major. fp32,
+// fp16 and bf16 are read as fp32; tensors of any type are written and read as bytes. No torch here.
+// Not for concurrent use of one object.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,22 @@
 #include "job/job_spec_enums.h"
 #include "messages/message_parts.h"
 
-namespace shoal::trainer {
+namespace shoal::replica {
 
-// A tensor to be written; the values must live until write_safetensors() returns.
+// A tensor to be written; its memory must live until write_safetensors() returns.
 struct TensorToWrite {
   std::string name;
   std::vector<std::int64_t> shape;
-  std::span<const float> values;  // as many as the shape says
+  std::span<const float> values;  // as many as the shape says; empty where `type` is set
+  // A tensor of any type, as the format calls it ("I64"), whose bytes are written as they are.
+  std::string type = {};
+  std::span<const std::byte> bytes = {};
 };
 
-using Metadata = std::map<std::string, std::string>;
+// Bytes that the values of a tensor take in a file.
+std::uint64_t size_in_file(const TensorToWrite& tensor, Precision precision);
+
+using TensorMetadata = std::map<std::string, std::string>;
 
 constexpr std::int64_t bytes_per_value(Precision precision) {
   return precision == Precision::kBf16 ? 2 : 4;
@@ -55,7 +61,7 @@ class MappedValues {
 // rounds to the nearest, ties to even.
 Result<FileEntry> write_safetensors(const std::filesystem::path& path,
                                     const std::vector<TensorToWrite>& tensors,
-                                    const Metadata& metadata,
+                                    const TensorMetadata& metadata,
                                     Precision precision = Precision::kFp32);
 
 // A file opened for reading: the header was read and checked against the file's size.
@@ -71,14 +77,17 @@ class SafetensorsFile {
   bool has(const std::string& name) const { return tensors_.count(name) != 0; }
   std::map<std::string, Shape> shapes() const;  // of all tensors
   std::vector<std::string> names() const;       // in the order of their values
+  const std::string& type_of(const std::string& name) const { return tensors_.at(name).type; }
   // Reads one tensor; kNotFound without it, kIncompatible when shape or type is another one.
   Status read(const std::string& name, const std::vector<std::int64_t>& shape,
               std::span<float> out) const;
+  // The bytes of one tensor, of whatever type; kNotFound without it.
+  Result<std::vector<std::byte>> read_bytes(const std::string& name) const;
   // All of these as one vector, where they lie in the file in this order without gaps, in fp32.
   // None: they do not, or the file cannot be mapped; read() them then. The file stays as it is
   // while it is mapped.
   std::optional<MappedValues> map(const std::vector<ExpectedTensor>& tensors) const;
-  const Metadata& metadata() const { return metadata_; }
+  const TensorMetadata& metadata() const { return metadata_; }
 
  private:
   struct Entry {
@@ -87,16 +96,16 @@ class SafetensorsFile {
     std::uint64_t begin = 0, end = 0;  // bytes after the header
   };
   Status parse_header(const std::string& header, std::uint64_t data_size);
-  Status read_bytes(const std::string& name, const Entry& entry, void* out) const;
+  Status copy_bytes(const std::string& name, const Entry& entry, void* out) const;
 
   std::filesystem::path path_;
   std::shared_ptr<const int> fd_;  // closes it
   std::uint64_t data_start_ = 0;
   std::map<std::string, Entry> tensors_;
-  Metadata metadata_;
+  TensorMetadata metadata_;
 };
 
 // All of a file of at most `most` bytes; closes the descriptor. `path` is what messages call it.
 Result<std::string> read_text(int fd, const std::filesystem::path& path, std::uint64_t most);
 
-}  // namespace shoal::trainer
+}  // namespace shoal::replica
